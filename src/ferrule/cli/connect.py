@@ -160,7 +160,7 @@ class ConnectionOptions:
             yield client
 
     def _asking(self) -> dict[str, Any]:
-        """Handlers of questions where somebody can answer them: both ends of the conversation are a terminal."""
+        """Return handlers of questions if a user can answer them: stdin and stderr are a terminal."""
         options: dict[str, Any] = {"roots": [os.getcwd()]}
         if self.verbose:
             options["log_handler"] = self._show_log

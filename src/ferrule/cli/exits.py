@@ -8,7 +8,7 @@
 3       no connection: it could not be started or reached, or the connection ended
 4       the server answered with an error
 5       timed out
-6       the server asked something that nobody answered
+6       the server asked something without an answer
 70      a bug of ours; ``FERRULE_DEBUG=1`` shows the traceback
 130     interrupted with Ctrl-C; an HTTP server that has drained then ends with 0
 ======  ===============================================================================================
@@ -72,7 +72,7 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         from ferrule.client.calls.terminal_text import terminal_safe
 
-        vars(error)["message"] = terminal_safe(error.message)  # it may name what stands in somebody's configuration
+        vars(error)["message"] = terminal_safe(error.message)  # it may contain text of a configuration
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -172,7 +172,7 @@ def _complain(sentence: str) -> None:
 
     try:
         click.echo(f"ferrule: {terminal_safe(sentence)}", err=True)
-    except (OSError, ValueError):  # nobody listens
+    except (OSError, ValueError):  # stderr is closed
         pass
 
 

@@ -203,7 +203,7 @@ class _Gateway:
             for method in ("resources/subscribe", "resources/unsubscribe"):
                 self.server.add_request_handler(method, self._to_owner, params_type=dict[str, Any], trusted=True)
         self.server.add_request_handler("subscriptions/listen", self._listen, trusted=True)
-        for kind in sorted(had[0] & server.list_changed):  # whoever has listed before has listed without this server
+        for kind in sorted(had[0] & server.list_changed):  # earlier lists did not contain this server
             self.server.bus.publish(Event.list_changed(kind))
 
     def _serve(self, method: str) -> None:
@@ -388,7 +388,7 @@ class _Gateway:
         return result
 
     async def _listen(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Return one stream of changes, whoever they come from."""
+        """Return one stream of the changes of all servers."""
         wanted = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
         async with AsyncExitStack() as stack:
             for member in self._up():

@@ -125,7 +125,7 @@ def expose(
     settings = settings_of("expose()", options)
     exposable = exposable_of(app)
     if "validate_output" not in options:
-        # A description of somebody else's proves nothing about answers.
+        # A foreign description proves nothing about responses.
         settings = replace(settings, validate_output="off" if description is not None else exposable.validate_output)
     given = dict(server or {})
     made = _LiveExposure(exposable, settings, description)

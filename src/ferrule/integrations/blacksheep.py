@@ -30,7 +30,7 @@ def exposable(app: Any) -> Exposable:
 
 
 class _BlackSheep:
-    """A BlackSheep application; it starts once, whoever starts it first."""
+    """A BlackSheep application; it starts once, by the first of several starts."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

@@ -33,7 +33,7 @@ def exposable(app: Any) -> Exposable:
 
 
 class _Connexion:
-    """An application of Connexion 3; its lifespan runs once, whoever starts it first."""
+    """An application of Connexion 3; its lifespan runs once, at the first start."""
 
     def __init__(self, app: Any, middleware: Any) -> None:
         self._app = app

@@ -7,7 +7,7 @@ app = MCPServer("shop", store=URL, extensions=[Tasks(executor=DocketExecutor(URL
 and ``ferrule worker FILE`` on each machine that shall run tasks. Arguments, results and progress stay in the server's
 store; docket carries ids. Why docket: see "Task engines" in the documentation.
 
-Whoever can write to docket's Redis can run code in every process that opens it, web processes included: docket
+A client that can write to docket's Redis can run code in every process that opens it, web processes included: docket
 unpickles what it reads there (`cloudpickle`), before Ferrule sees any of it. Guard that Redis like the program itself.
 
 asyncio only.

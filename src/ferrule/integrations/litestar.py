@@ -29,7 +29,7 @@ def exposable(app: Any) -> Exposable:
 
 
 class _Litestar:
-    """A Litestar application; its lifespan runs once, whoever starts it first."""
+    """A Litestar application; its lifespan runs once, at the first start."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

@@ -29,7 +29,7 @@ def exposable(app: Any) -> Exposable:
 
 
 class _Quart:
-    """A Quart application; its start and end run once, whoever starts it first."""
+    """A Quart application; its start and end run once, at the first start."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

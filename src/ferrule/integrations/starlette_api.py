@@ -27,7 +27,7 @@ def exposable(app: Any) -> Exposable:
 
 
 class StarletteExposable:
-    """A Starlette application; its lifespan runs once, whoever starts it first.
+    """A Starlette application; its lifespan runs once, at the first start.
 
     Attributes:
         app: the application.

@@ -113,7 +113,7 @@ class _Closed:
         raise ConnectionClosed(f"{method} cannot be sent: the connection is closed")
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Drop the notification: nobody can receive it."""
+        """Drop the notification: the peer cannot receive it."""
 
 
 _CLOSED: Final = _Closed()

@@ -349,7 +349,7 @@ class WritesResults(Protocol):
 class ShowsFrames(Protocol):
     """A read stream that shows the frames that have arrived before it gives them to `ReadStream.receive`.
 
-    It shows them only while somebody waits in ``receive``, so that everything before them has been taken.
+    It shows them only while a caller waits in ``receive``, so that everything before them has been taken.
     """
 
     def show_frames(self, take: TakeFrames | None) -> None:
@@ -367,7 +367,7 @@ class WritesPieces(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether whoever sends something now would have to wait."""
+        """Whether a sender would have to wait now."""
         ...
 
     def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:

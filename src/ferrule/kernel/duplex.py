@@ -308,7 +308,7 @@ class JSONRPCDispatcher:
                 self._fail_outbound(ConnectionClosed(_INPUT_ENDED))
                 if self.on_closing is not None:
                     self.on_closing()
-                # With the output closed nobody can receive the responses, so that there is nothing to wait for.
+                # With the output closed the peer cannot receive the responses, so that there is nothing to wait for.
                 if not self._closed and self._failure is None:
                     await spawner.drain(self._drain_s)
                     if self._in_flight:

@@ -43,7 +43,7 @@ WriteResult: TypeAlias = Callable[[Any], "tuple[bytes, ...] | None"]
 
 
 class CallCarrier(Protocol):
-    """Carries plain calls, and makes the request of one of them for whoever looks."""
+    """Carries plain calls, and makes the request of one of them on demand."""
 
     def make_request(self, call: PlainCall, /) -> ServerRequestContext[Any]:
         """Return the request of a call as its handler would have got it; see `PlainTool.request_of`."""
@@ -60,8 +60,8 @@ class PlainCall(Struct, eq=False):
         frame: the bytes of the message.
         origin: what the carrier knows of its sender.
         carrier: makes `request`.
-        dispatch: the dispatch context; ``None`` as long as nobody needed it.
-        request: the request as the tool's function sees it; ``None`` as long as nobody has looked.
+        dispatch: the dispatch context; ``None`` until it is needed.
+        request: the request as the tool's function sees it; ``None`` until it is needed.
         is_over: it has been answered.
         task: runs the call, if that has waited; ``None`` before.
         token: resets the context variable that `PlainTool.start` has set.
@@ -84,7 +84,7 @@ class PlainTool(Protocol):
     """A tool whose plain calls can be served by the fast path.
 
     Attributes:
-        writers: protocol version → what writes its results; filled by whoever calls `make_writer`.
+        writers: protocol version → what writes its results; filled by the callers of `make_writer`.
     """
 
     @property
@@ -116,7 +116,7 @@ class PlainTool(Protocol):
         ...
 
     def request_of(self, call: PlainCall, /) -> ServerRequestContext[Any]:
-        """Return `PlainCall.request`, made now if nobody has looked before."""
+        """Return `PlainCall.request`, made now if it was not needed before."""
         ...
 
     def go_on(self, call: PlainCall, begun: Begun) -> Handler:

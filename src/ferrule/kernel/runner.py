@@ -335,7 +335,7 @@ async def handled(entry: HandlerEntry, handler: Handler, ctx: ServerRequestConte
         handler: that of the entry, or one that goes on with what was begun elsewhere.
 
     Raises:
-        Whatever the handler raises; an ``Exception`` unless somebody asked for a cancellation.
+        Whatever the handler raises; an ``Exception`` unless a cancellation was requested.
     """
     session = ctx.session
     try:

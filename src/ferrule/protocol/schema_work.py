@@ -1,4 +1,4 @@
-"""How much work it is to validate a value against a JSON Schema that somebody else wrote, found out beforehand.
+"""Estimates, before validating, the cost of validating a value against a foreign JSON Schema.
 
 A schema of one kilobyte can ask for 2^n evaluations through ``$ref``, and a recursive one for as many as its value is
 deep; a validator then holds the process for minutes, or recurses until the stack ends. `SchemaWork` counts what a

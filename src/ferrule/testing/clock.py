@@ -10,7 +10,7 @@ __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """Monotonic seconds that stand still until somebody advances them.
+    """Monotonic seconds that change only when a test advances them.
 
     Args:
         start_s: the first reading.

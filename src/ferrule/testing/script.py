@@ -24,7 +24,7 @@ Head (all optional):
 ``order``
     ``strict``, or ``any``: the server lines between two client lines may come in any order.
 ``server``
-    a word for whoever runs the files, when one server does not fit all.
+    a word for the runner of the files, if one server does not fit all.
 
 Steps:
 

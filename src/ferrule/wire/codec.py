@@ -56,7 +56,7 @@ def _encode_hook(value: Any) -> Any:
     """Return the JSON shape of a value of a type that msgspec does not support."""
     if isinstance(value, str):  # a subclass of str: msgspec supports the exact type only
         return str.__str__(value)
-    paths = sys.modules.get("pathlib")  # no path exists where nobody has imported it
+    paths = sys.modules.get("pathlib")  # without the module there is no path
     if paths is not None and isinstance(value, paths.PurePath):
         return str(value)
     if isinstance(value, int):

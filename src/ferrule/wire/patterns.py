@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled by whoever first uses them, and not at each start of a process.
+"""Regular expressions that are compiled on first use, and not at each start of a process.
 
 Compiling one takes 100 to 500 microseconds, and most processes use few of them.
 """

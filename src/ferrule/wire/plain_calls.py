@@ -3,7 +3,7 @@
 A message that has any other member is no plain call, and neither is one that is broken: `decode_plain_call` raises for
 both, and its caller gives the bytes to `ferrule.wire.codec.decode`, as if it had not looked. What is accepted here is
 accepted there, too: the members that stay `Raw` (``arguments``, ``_meta``) are only skipped by msgspec, which reads
-less strictly than it decodes, so whoever uses them decodes them in full.
+less strictly than it decodes, so code that uses them decodes them in full.
 
 The same envelope serves both eras. They differ in what ``_meta`` holds.
 """

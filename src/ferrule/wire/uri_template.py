@@ -7,7 +7,7 @@ and letters outside ASCII, query parameters in any order), since people type URI
 Two rules that a newcomer would break:
 
 * A variable of a simple expression ``{x}`` never takes a raw ``/``, ``?`` or ``#``. An escaped slash is decoded like
-  every escape, once, so a value may hold ``/`` or ``..`` all the same: whoever opens a file with it must check it.
+  every escape, once, so a value may hold ``/`` or ``..`` all the same: code that opens a file with it must check it.
 * A URI comes from a peer, so no backtracking: a template compiles to an automaton, which states can still reach the
   end is computed backwards over the URI, and a walk forwards then never guesses. Time is states x length, and since a
   template may come from a peer, too, each of the three is bounded.

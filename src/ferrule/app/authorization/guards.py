@@ -165,7 +165,7 @@ class Guard:
         try:
             if self._allow is not None and self._allow(principal) is not True:
                 return False
-        except Exception:  # whoever asks again logs it
+        except Exception:  # logged by the next check
             return False
         return scopes_of(principal).issuperset(self._scopes)
 

@@ -224,7 +224,7 @@ class ResourceSet:
         self._by_normal_uri = None
 
     def _has_resource(self, ctx: ServerRequestContext[Any], uri: str) -> bool:
-        """Return whether a URI, or something below it, is there for whoever asks."""
+        """Return whether a URI, or something below it, exists for the sender of a request."""
         if self.find(uri, lambda guard: guard.is_visible(ctx)) is not None:
             return True
         below = f"{uri.rstrip('/')}/"

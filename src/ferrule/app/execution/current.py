@@ -11,8 +11,8 @@ from ferrule.kernel.server import ServerRequestContext
 __all__ = ["current_request", "request_of"]
 
 current_request: ContextVar[ServerRequestContext[Any] | PlainCall] = ContextVar("ferrule_request")
-"""The request being served, or the plain call whose request nobody has looked at; set around the function that serves
-it. Whoever reads it asks `request_of`."""
+"""The request being served, or the plain call whose request has not been used; set around the function that serves
+it. Read it by `request_of`."""
 
 
 def request_of(found: ServerRequestContext[Any] | PlainCall) -> ServerRequestContext[Any]:

@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["current_task_id", "running_task"]
 
 running_task: Final[ContextVar[str | None]] = ContextVar("ferrule_running_task", default=None)
-"""Set by whoever runs a task."""
+"""Set by the code that runs a task."""
 
 
 def current_task_id() -> str | None:

@@ -125,7 +125,7 @@ class WorkerThreads:
                 self._wakes.get(timeout=_IDLE_S)
             except Empty:
                 with self._lock:
-                    if self._wakes.empty():  # otherwise somebody has counted on this thread meanwhile
+                    if self._wakes.empty():  # otherwise a caller relies on this thread
                         self._idle -= 1
                         self._threads -= 1
                         return
@@ -226,7 +226,7 @@ class _Outcomes:
     def add(self, future: Any, result: Any, error: BaseException | None) -> None:
         """In a thread: pass one outcome."""
         self._arrived.append((future, result, error))
-        if not self._is_waking:  # looked at after the outcome has arrived: whoever is waking takes it along
+        if not self._is_waking:  # looked at after the outcome has arrived: a wake-up in progress delivers it
             self._is_waking = True
             try:
                 self.loop.call_soon_threadsafe(self._settle_all)

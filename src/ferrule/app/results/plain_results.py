@@ -90,7 +90,7 @@ def _data_writer(plan: ResultPlan, cls: type[Any], sample: Any, value_mark: byte
             data = plain_encode(value)
             check(data)
             text = plain_encode(data.decode())
-        except Exception:  # whoever makes the result says what is wrong
+        except Exception:  # the code that makes the result raises the error
             return None
         if len(data) > max_bytes or (len(data) > MAX_DEPTH and may_be_too_deep(data)):
             return None

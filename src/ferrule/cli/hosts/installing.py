@@ -110,7 +110,7 @@ def apply_change(change: Change) -> None:
     Raises:
         OSError: it cannot be written; the file is as it was.
     """
-    path = change.path.resolve()  # a link to a file in somebody's dotfiles stays a link
+    path = change.path.resolve()  # a link to a file elsewhere stays a link
     if change.after is None:
         path.unlink(missing_ok=True)
         return

@@ -202,7 +202,7 @@ class _Exchange:
     """One request to an application, and its answer.
 
     Attributes:
-        is_over: nobody waits for the answer any more. Set by another thread.
+        is_over: the response is no longer needed. Set by another thread.
     """
 
     def __init__(self, max_bytes: int) -> None:

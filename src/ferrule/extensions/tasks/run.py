@@ -275,7 +275,7 @@ class TaskRun:
         return finish_result(self.ctx.server, self.ctx.session.connection, self.ctx.method, value)
 
     async def _end_body(self) -> None:
-        """A middleware may answer without waiting for the body; then nobody needs it."""
+        """A middleware may return a result without waiting for the body, which is then not needed."""
         body = self.body
         if body is not None and not body.done():
             self._dispatch.cancel_requested = True
@@ -360,7 +360,7 @@ class TaskRun:
     async def _interrupted(self) -> None:
         """The body was cancelled: by its client (then the record says so already), or because this process stops."""
         if self._is_cancelled:
-            return  # the record says so already, or is somebody else's
+            return  # the record says so already, or another process has it
         if self._gives_up and self.record is not None and self.record.resumable:
             await self._settle(self._hand_over, release=True)
             return

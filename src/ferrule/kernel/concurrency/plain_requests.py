@@ -226,6 +226,6 @@ class PlainScope(TimedRequest):
         task, self._task = self._task, None
         if not self.cancel_called:
             return False
-        # A further cancellation is somebody else's, and goes on.
+        # A further cancellation is a foreign one, and continues.
         is_only_ours = task.uncancel() <= self._cancelling
         return is_only_ours and kind is not None and issubclass(kind, asyncio.CancelledError)

@@ -43,7 +43,7 @@ __all__ = ["REVISION", "TASK_METHODS"]
 TASK_METHODS = MappingProxyType(
     {
         "tasks/get": (GetTaskRequestParams, GetTaskResult),
-        # The result is that of the request which became the task; only whoever asked knows its type.
+        # The result is that of the request which became the task; only the sender of that request knows its type.
         "tasks/result": (GetTaskPayloadRequestParams, dict[str, Any]),
         "tasks/list": (PaginatedRequestParams, ListTasksResult),
         "tasks/cancel": (CancelTaskRequestParams, CancelTaskResult),

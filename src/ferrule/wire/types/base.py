@@ -5,7 +5,7 @@ One family of types covers all revisions: it is their superset. What a revision 
 absent.
 
 The rule a newcomer would break: ``_meta`` stays a plain dict on every type, because it passes through the hot path
-undecoded; the ``…MetaObject`` bundles exist for whoever wants to read or write its known keys by name.
+undecoded; the ``…MetaObject`` bundles are for code that reads or writes its known keys by name.
 """
 
 from typing import Annotated, Any, Final, Literal, TypeAlias

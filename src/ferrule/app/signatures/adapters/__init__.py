@@ -88,7 +88,7 @@ def _adapter_of(cls: Any) -> Adapter | None:
 
 
 def adapter_for(annotation: Any) -> Adapter | None:
-    """Return the adapter of a class or of a parametrised class; ``None`` when nobody claims it."""
+    """Return the adapter of a class or of a parametrised class; ``None`` if there is none."""
     cls: Any = annotation if isinstance(annotation, type) else get_origin(annotation)
     return _adapter_of(cls) if isinstance(cls, type) else None
 
