@@ -79,8 +79,7 @@ class Exposure:
             wanted[key] = (operation, is_resource)
         # What is the same as before stays as it is: its place in the list, and whether somebody has disabled it.
         for key, made in list(self._made.items()):
-            operation = wanted.get(key, (None, False))[0]
-            if operation is None or not _is_same(operation, made.operation):
+            if key not in wanted or not _is_same(wanted[key][0], made.operation):
                 self._remove(key, made)
         for key, (operation, is_resource) in wanted.items():
             if key in self._made:
