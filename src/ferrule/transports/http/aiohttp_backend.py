@@ -96,13 +96,13 @@ class AiohttpClient:
     def _make_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        from ferrule.transports.http.aiohttp_connector import Connector
+        from ferrule.transports.http.aiohttp_connector import SmallReadConnector
         from ferrule.transports.http.cookies import OriginCookies
 
         options = self._options
         tls = options.tls
         context = tls.make_context() if isinstance(tls, TlsOptions) else tls
-        connector = Connector(
+        connector = SmallReadConnector(
             limit=0,  # streams stay open for hours, so that a limit would block other calls
             keepalive_timeout=options.keep_alive_s,
             ssl=True if context is None else context,

@@ -8,10 +8,10 @@ import aiohttp
 
 from ferrule.transports.loops import limit_reads
 
-__all__ = ["Connector"]
+__all__ = ["SmallReadConnector"]
 
 
-class Connector(aiohttp.TCPConnector):
+class SmallReadConnector(aiohttp.TCPConnector):
     """Makes connections for a session."""
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
