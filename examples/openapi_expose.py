@@ -96,7 +96,7 @@ app: MCPServer[Any] = from_openapi(
     DESCRIPTION,
     base_url="http://workshop.example",
     caller=ASGICaller(api),
-    include="tag:orders",  # /admin/wipe has no tag: it is no tool
+    include="tag:orders",  # /admin/wipe has no tag: it is not a tool
     rename={"orders.list.v1": "list_orders", "orders.create.v1": "create_order", "orders.get.v1": "get_order"},
     describe={"orders.create.v1": "Order parts from the stock; ask the customer for the count before."},
     fields={"orders.list.v1": ["number", "item", "state"]},

@@ -60,7 +60,7 @@ def check_tree(*, allow_dirty: bool) -> str:
     step("the tree")
     version = read_version()
     if not FINAL_VERSION.fullmatch(version):
-        raise NotReady(f"{version!r} in src/ferrule/_version.py is no version such as 1.2.3 or 1.2.3rc1")
+        raise NotReady(f"{version!r} in src/ferrule/_version.py is not a version such as 1.2.3 or 1.2.3rc1")
     changed = output_of("git", "status", "--porcelain").splitlines()
     if changed and not allow_dirty:
         raise NotReady("Commit or remove first:\n" + "\n".join(changed[:20]))

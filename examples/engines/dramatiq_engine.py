@@ -1,4 +1,5 @@
-"""Any queue can carry tasks: `TaskExecutor` on dramatiq, which runs its actors in threads and is no asyncio library.
+"""Any queue can carry tasks: `TaskExecutor` on dramatiq, which runs its actors in threads and is not an asyncio
+library.
 
     pip install 'ferrule[redis]' 'dramatiq[redis]'
 

@@ -25,8 +25,8 @@ def suggestion(name: str, names: Iterable[str]) -> str | None:
     """Return the name that was probably meant, or ``None``.
 
     Args:
-        name: what was written.
-        names: what exists; only the first 200, and nothing for a name of more than 80 characters.
+        name: the written name.
+        names: the names that exist; only the first 200, and nothing for a name of more than 80 characters.
     """
     if len(name) > _MAX_LENGTH:
         return None

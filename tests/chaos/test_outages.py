@@ -209,7 +209,7 @@ async def test_a_dead_workers_task_goes_on_under_another_clock(redis_url: str, t
 
 
 async def test_rounds_of_a_call_hold_under_two_clocks(redis_url: str, tmp_path: Path) -> None:
-    """A state that was sealed two seconds in the future is no forgery."""
+    """A state that was sealed two seconds in the future is not a forgery."""
     program = Program(tmp_path, TEXT, f"{redis_url}?prefix=rounds-{secrets.token_hex(6)}")
     with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
         for one, other in ((early, late), (late, early)):

@@ -106,7 +106,7 @@ def test_a_description_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     old.write_text('{"swagger": "2.0", "paths": {}}')
     broken = tmp_path / "broken.json"
     broken.write_text('{"openapi": "3.1.0"')
-    for path, said in ((old, "Swagger 2.0"), (broken, "no JSON")):
+    for path, said in ((old, "Swagger 2.0"), (broken, "neither JSON")):
         done = ferrule("list", str(path))
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     done = ferrule("list", "http://127.0.0.1:9/openapi.json")

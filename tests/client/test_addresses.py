@@ -19,7 +19,7 @@ def test_a_url_is_one_in_any_case(url: str) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("localhost:8000/mcp", r"'localhost:8000/mcp' is no URL: write http://"),
+        ("localhost:8000/mcp", r"'localhost:8000/mcp' is not a URL: write http://"),
         ("localhost:8000", "write http://"),
         ("127.0.0.1:8000/mcp?key=secret", "write http://"),
         ("[::1]:8000/mcp", "write http://"),
@@ -31,8 +31,8 @@ def test_a_url_is_one_in_any_case(url: str) -> None:
         ("http://h:0/", "begins with http://"),
         ("http://a b/", "begins with http://"),
         ("http://h:99999/", "Port out of range"),
-        ("http://h:x/", "no URL"),
-        ("http://[::1", "no URL"),
+        ("http://h:x/", "not a URL"),
+        ("http://[::1", "not a URL"),
         ({"url": "localhost:8000/mcp"}, "begins with http://"),
     ],
 )
@@ -53,9 +53,9 @@ def test_a_url_that_cannot_work_is_refused_at_once(target: Any, message: str) ->
         ({"x-key": "a\n"}, ValueError, "line end"),
         ({"x-key": "a\r\nx-other: b"}, ValueError, "line end"),
         ({"x-key": "a\0"}, ValueError, "NUL"),
-        ({"x key": "a"}, ValueError, "no name"),
-        ({"": "a"}, ValueError, "no name"),
-        ({"x:y": "a"}, ValueError, "no name"),
+        ({"x key": "a"}, ValueError, "not a name"),
+        ({"": "a"}, ValueError, "not a name"),
+        ({"x:y": "a"}, ValueError, "not a name"),
     ],
 )
 def test_a_header_that_cannot_be_sent_is_refused_at_once(headers: Any, kind: type[Exception], message: str) -> None:

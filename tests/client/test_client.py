@@ -472,7 +472,7 @@ class StrictAnswer(pydantic.BaseModel):
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-06-18"])
 async def test_a_strict_model_is_read_from_json_alone_and_inside(mode: Any):
-    """JSON has no dates; strict means that text is no number, not that a date cannot be told."""
+    """JSON has no dates; strict means that text is not a number, not that a date cannot be told."""
     answer = StrictAnswer(day=dt.date(2026, 1, 2), key=uuid.UUID(int=5), pair=(1, "a"))
     app = MCPServer("x")
 

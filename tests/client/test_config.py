@@ -20,7 +20,7 @@ from ferrule.client.config import split_command
 def test_a_command_line_is_split_as_its_system_does(
     text: str, posix: list[str] | None, windows: list[str] | None
 ) -> None:
-    """Quotation marks hold a path together and are no part of it; on Windows a backslash is part of a path."""
+    """Quotation marks hold a path together and are not part of it; on Windows a backslash is part of a path."""
     if posix is not None:
         assert split_command(text, is_windows=False) == posix
     if windows is not None:

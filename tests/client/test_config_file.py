@@ -86,7 +86,10 @@ def test_every_spelling_of_a_url_in_every_place(tmp_path: Path, key: str, where:
 
 WRONG: dict[str, tuple[Any, str]] = {
     "arguments in one text": ({"command": "x", "args": "a b"}, r'docs\.args is a text; it is a list: .*\["a", "b"\]'),
-    "arguments in the command": ({"command": "npx -y thing"}, r"docs\.command is 'npx -y thing', which is no program"),
+    "arguments in the command": (
+        {"command": "npx -y thing"},
+        r"docs\.command is 'npx -y thing', which is not a program",
+    ),
     "an argument that is an object": ({"command": "x", "args": [{}]}, r"docs\.args\[0\] is an object; it is a text"),
     "environment": ({"command": "x", "env": ["A=1"]}, r"docs\.env is a list; it is an object"),
     "a value of it": ({"command": "x", "env": {"A": []}}, r"docs\.env\.A is a list; it is a text"),

@@ -50,7 +50,7 @@ def test_the_demo_shows_both_revisions_over_both_transports(examples_dir: Path) 
             assert len(re.findall(rf"^{revision} over {transport}, ", done.stdout, flags=re.MULTILINE)) == 1
     assert done.stdout.count("the same 7 answers") == 3
     assert re.search(r"^ +[\d.]+ ms  add\(a=2, b=40\) +42$", done.stdout, flags=re.MULTILINE)
-    assert "\x1b" not in done.stdout  # a pipe is no terminal
+    assert "\x1b" not in done.stdout  # a pipe is not a terminal
     done = subprocess.run([*command, "--all"], capture_output=True, encoding="utf-8", timeout=100)
     assert len(re.findall(r"  add\(a=2, b=40\) +42$", done.stdout, flags=re.MULTILINE)) == 4
 

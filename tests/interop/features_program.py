@@ -41,7 +41,7 @@ def shift(point: Point, by: int = 1) -> Point:
 
 @app.tool
 def several() -> list[int]:
-    """A result that is no object."""
+    """A result that is not an object."""
     return [1, 2, 3]
 
 

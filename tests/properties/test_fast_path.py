@@ -167,7 +167,7 @@ def plain_call(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def odd_call(draw: st.DrawFn) -> Any:
-    """A call with something unusual, or something that is no call."""
+    """A call with something unusual, or something that is not a call."""
     call = draw(plain_call())
     params: Any = call["params"]
     odd = draw(st.integers(0, 15))

@@ -68,7 +68,7 @@ def test_progress_must_rise() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_without_a_json_form_never_pass(value: float) -> None:
-    """It would be written as null, which is no progress; and infinity would block all that follows."""
+    """It would be written as null, which is not progress; and infinity would block all that follows."""
     gate = ProgressGate()
     assert not gate.passes(value)
     assert gate.passes(1)

@@ -101,7 +101,7 @@ def refused(body: dict[str, Any], **options: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("missing", [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY])
 def test_each_required_key_of_the_envelope_is_asked_for_by_its_name(missing: str) -> None:
-    """The other one is no substitute."""
+    """The other one is not a substitute."""
     code, message = refused(call(meta={key: value for key, value in MODERN.items() if key != missing}))
     assert code == -32602
     assert message == f"params._meta must carry {missing}"

@@ -76,7 +76,7 @@ def test_the_status_table_is_the_specified_one_and_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("code", [-32603, -32002, -32042, -1, 0, 7, 500])
 def test_an_unmapped_code_takes_the_callers_default(code: int) -> None:
-    """An application's own error is no transport failure."""
+    """An application's own error is not a transport failure."""
     assert code not in ERROR_CODE_HTTP_STATUS
     assert http_status(code) == 200
     assert http_status(code, 202) == 202
@@ -172,7 +172,7 @@ def test_without_an_envelope_every_required_key_is_named(request_body: Any) -> N
 
 @pytest.mark.parametrize("version", [None, 20260728, 1.5, True, [], ["2026-07-28"], {}])
 def test_a_version_that_is_no_text_fails_the_first_rung(version: Any) -> None:
-    """It cannot be unsupported: it is no version. (A list must not raise for being unhashable.)"""
+    """It cannot be unsupported: it is not a version. (A list must not raise for being unhashable.)"""
     meta = {**ENVELOPE, VERSION: version}
     rejected(classify_inbound_request(body(meta=meta)), -32602)
     rejected(classify_inbound_request(body(meta=meta), headers=headers()), -32602)

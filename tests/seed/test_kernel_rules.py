@@ -409,7 +409,7 @@ BAD = {
     "wrong member": {"content": [{"type": 5}]},
     "bad bytes": {"content": [], "structuredContent": object()},
     "unknown kind": {"resultType": "later", "content": []},
-    "kind is no text": {"resultType": ["complete"], "content": []},
+    "kind is not text": {"resultType": ["complete"], "content": []},
     "empty rounds": {"resultType": "input_required"},
 }
 

@@ -379,7 +379,7 @@ def test_a_wrong_root_has_the_root_path() -> None:
 
 
 def test_strict_conversion_reads_no_numbers_from_text() -> None:
-    """`"1"` is text, and `true` is no integer; the lax mode is the caller's choice."""
+    """`"1"` is text, and `true` is not an integer; the lax mode is the caller's choice."""
     for bad in ("1", True, 1.5, None):
         with pytest.raises(ConvertError):
             convert({"xAxis": bad}, Point)

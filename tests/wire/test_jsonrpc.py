@@ -211,7 +211,7 @@ def test_the_classifier_raises_one_error_only(payload: Any) -> None:
     ],
 )
 def test_only_a_real_id_is_echoed(payload: Any, id: Any) -> None:
-    """`true` and `1.0` equal 1 in Python and are no ids on the wire."""
+    """`true` and `1.0` equal 1 in Python and are not ids on the wire."""
     found = readable_id(payload)
     assert found == id
     assert type(found) is type(id)

@@ -138,7 +138,7 @@ def test_finish_gives_the_unterminated_last_line_once() -> None:
 
 @pytest.mark.parametrize("tail", [b"", b"\r", b"   "])
 def test_finish_gives_nothing_for_a_blank_rest(tail: bytes) -> None:
-    """The end of input after a newline is no frame."""
+    """The end of input after a newline is not a frame."""
     framer = LineFramer(10)
     framer.feed(b"one\n" + tail)
     assert framer.finish() == []

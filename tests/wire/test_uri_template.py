@@ -268,7 +268,7 @@ def test_templates_are_values() -> None:
 
 
 def test_expansion_takes_keywords_a_mapping_or_both() -> None:
-    """Names that are no identifiers need the mapping."""
+    """Names that are not identifiers need the mapping."""
     assert UriTemplate("{a}{b.c}").expand({"a": "x", "b.c": "y"}, a="z") == "zy"
     assert UriTemplate("{a}").expand(a=1) == "1"
     assert UriTemplate("{a}").expand() == ""

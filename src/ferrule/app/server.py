@@ -354,7 +354,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         Args:
             source: the document, its path or its URL.
             base_url: where the API is.
-            options: of `ferrule.expose.from_openapi`: ``include`` says which operations, ``auth`` holds credentials.
+            options: the options of `ferrule.expose.from_openapi`: ``include`` says which operations, ``auth`` holds
+                credentials.
 
         Raises:
             NotADescription: the document cannot be read.

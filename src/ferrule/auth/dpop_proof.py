@@ -57,7 +57,7 @@ def make_proof(
     Args:
         key: the private key that the tokens are bound to.
         method: HTTP method of the request.
-        url: of the request.
+        url: the URL of the request.
         now: seconds since the epoch.
         token: the access token of the request; ``None`` at the token endpoint.
         nonce: the last nonce of the server; ``None`` before it sent one.
@@ -83,7 +83,7 @@ class DpopProof:
     Attributes:
         jti: unique to this proof.
         iat: when it was made, seconds since the epoch.
-        thumbprint: of the key that made it (``jkt``).
+        thumbprint: the thumbprint of the key that made it (``jkt``).
         nonce: its nonce; ``None`` without one.
     """
 
@@ -103,7 +103,7 @@ def read_proof(
     Args:
         proof: the value of the header ``DPoP``.
         method: HTTP method of this request.
-        url: of this request.
+        url: the URL of this request.
         now: seconds since the epoch.
         window_s: greatest difference between ``iat`` and ``now`` in seconds, either way.
         token: the access token of the request; ``None`` without one.
@@ -140,7 +140,7 @@ def read_proof(
     if token is not None and claims.get("ath") != token_hash(token):
         raise InvalidProof("the proof is for another token")
     if nonce is not None and not isinstance(nonce, str):
-        raise InvalidProof("the proof's nonce is no text")
+        raise InvalidProof("the proof's nonce is not text")
     return DpopProof(jti, int(iat), key_thumbprint(key), nonce)
 
 

@@ -101,7 +101,7 @@ class UrlPolicy:
         allow_private: allow a server on the public internet to name hosts in private networks (an enterprise's
             authorization server behind a VPN). Loopback remains forbidden.
         insecure_hosts: host names for which plain ``http`` is allowed; it always is for loopback.
-        max_bytes: of a metadata document.
+        max_bytes: the maximum number of bytes of a metadata document.
         timeout_s: seconds for one request.
     """
 

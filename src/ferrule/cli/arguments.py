@@ -17,7 +17,7 @@ def read_json_option(text: str | None) -> dict[str, Any]:
     """``--json``: an object, ``@file``, or ``-`` for stdin.
 
     Raises:
-        click.UsageError: it is no JSON object.
+        click.UsageError: it is not a JSON object.
     """
     if text is None:
         return {}

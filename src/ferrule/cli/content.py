@@ -47,7 +47,7 @@ def _print_binary(name: str, mime_type: str | None, data: str | None, save: Path
     try:
         raw = base64.b64decode(data or "", validate=True)
     except (binascii.Error, ValueError):
-        print_text(f"[{name}: its data is no base64]")
+        print_text(f"[{name}: its data is not base64]")
         return
     if save is None:
         print_text(f"[{name}: {mime_type or 'unknown type'}, {len(raw)} bytes; --save DIR keeps it]")

@@ -135,7 +135,7 @@ def chosen_operations(description: Any, target: str, options: DescriptionOptions
     Args:
         description: as read.
         target: as typed, for messages.
-        options: of the command line.
+        options: the options of the command line.
         command: the command and its target so far, for messages.
 
     Raises:

@@ -91,7 +91,7 @@ def gateway(
 
     Args:
         targets: name → target of a `Client`, or the error that reading its entry gave.
-        name: of the server that this makes.
+        name: the name of the server that this makes.
         open_s: seconds that the start waits for servers that do not answer.
         list_s: seconds that a list waits for one server.
         sleep: waits between two attempts to reach a server.

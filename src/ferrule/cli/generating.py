@@ -34,7 +34,7 @@ def server_file(description: Any, operations: Sequence[Any], *, base_url: str, i
     Args:
         description: as read.
         operations: that become functions.
-        base_url: of the API.
+        base_url: the base URL of the API.
         is_url_from_document: nobody has said that the API is there, which the file then asks to check.
     """
     names = _Names(_TAKEN)

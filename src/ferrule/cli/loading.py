@@ -130,7 +130,7 @@ def _import_file(path: Path) -> ModuleType:
         name = f"_ferrule_run_{re.sub(r'[^0-9a-zA-Z_]', '_', path.stem)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise click.UsageError(f"{path} is no Python file")
+        raise click.UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

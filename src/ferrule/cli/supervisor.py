@@ -31,7 +31,7 @@ class Supervisor:
     """Keeps a copy of a command alive until a signal comes.
 
     Args:
-        command: of the server; ``--fd N`` is added for each socket.
+        command: the command line of the server; ``--fd N`` is added for each socket.
         sockets: to hand down.
         watch: the server is replaced when a source changes.
         wait_s: waits this many seconds, or less when a signal comes.

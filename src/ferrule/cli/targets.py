@@ -59,7 +59,7 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def read_choice(text: str) -> ServerChoice:
-    """See the module.
+    """Return the server that a TARGET means: a URL, a file, ``HOST:NAME``, a name in a configuration, or a command.
 
     Raises:
         click.UsageError: it means nothing, or several things.
@@ -76,7 +76,7 @@ def read_choice(text: str) -> ServerChoice:
     if from_host is not None:
         return from_host
     if is_bare_address(text):
-        raise click.UsageError(f"{text.partition('?')[0]!r} is no URL: write http:// or https:// before it")
+        raise click.UsageError(f"{text.partition('?')[0]!r} is not a URL: write http:// or https:// before it")
     from ferrule.client.config import split_command
 
     parts = split_command(text)
@@ -98,7 +98,7 @@ def _url(text: str) -> ServerChoice:
 
 
 def _split_path(text: str) -> tuple[Path | None, str | None]:
-    """Return an existing file, and what stands behind the last colon (a drive letter is no attribute)."""
+    """Return an existing file, and what stands behind the last colon (a drive letter is not an attribute)."""
     if Path(text).is_file():
         return Path(text), None
     head, colon, tail = text.rpartition(":")
@@ -133,7 +133,7 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
         command, *arguments = python_command("run", spelled)
         return replace(_command(text, command, tuple(arguments)), name=path.stem, file=path, attribute=attribute)
     if attribute is not None:
-        raise click.UsageError(f"{path} is no Python file: what is {attribute!r} in it?")
+        raise click.UsageError(f"{path} is not a Python file: what is {attribute!r} in it?")
     try:
         target: Any = read_target(path)
     except (ValueError, OSError) as error:

@@ -28,7 +28,7 @@ def checked_url(url: str) -> str:
     """Return the URL if a client can connect to it.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not text.
         ValueError: it has no ``http`` or ``https`` scheme or no host, or its port is none.
     """
     if not isinstance(cast("object", url), str):
@@ -38,9 +38,9 @@ def checked_url(url: str) -> str:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        raise ValueError(f"{shown!r} is no URL: {error}") from None
+        raise ValueError(f"{shown!r} is not a URL: {error}") from None
     if not is_usable or any(char.isspace() for char in url):
-        raise ValueError(f"{shown!r} is no URL of a server: that begins with http:// or https:// and a host")
+        raise ValueError(f"{shown!r} is not a URL of a server: that begins with http:// or https:// and a host")
     return url
 
 
@@ -48,15 +48,15 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return a copy of headers that can be sent.
 
     Raises:
-        TypeError: a name or value is no text.
-        ValueError: a name is no token (RFC 9110, section 5.6.2), or a value has a line end or NUL.
+        TypeError: a name or value is not text.
+        ValueError: a name is not a token (RFC 9110, section 5.6.2), or a value has a line end or NUL.
     """
     for name, value in cast("Mapping[Any, Any]", headers).items():
         if not isinstance(name, str) or not isinstance(value, str):
             what = "no value: leave it out" if value is None else f"a value of the type {type(value).__name__}"
             raise TypeError(f"The header {name!r} has {what}; names and values are text")
         if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
+            raise ValueError(f"{name!r} is not a name of a header")
         if any(char in value for char in "\r\n\0"):
             raise ValueError(f"The value of the header {name!r} has a line end or NUL in it")
     return dict(headers)

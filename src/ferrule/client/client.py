@@ -101,7 +101,7 @@ class Client:
         clock: seconds since the epoch, for the cache.
         restart: open a new connection, or process, when a call finds the last one ended.
         prior_discover: another client's ``discovered``: no round trip before the first call.
-        headers, auth, http, tls, proxy: of HTTP. ``auth`` is a bearer token or an `HttpAuth`; ``http`` your own HTTP
+        headers, auth, http, tls, proxy: for HTTP. ``auth`` is a bearer token or an `HttpAuth`; ``http`` your own HTTP
             client (httpx, httpx2, aiohttp, `HttpClient`), which stays open; ``tls`` a `TlsOptions` or SSL context;
             ``proxy`` a URL, ``None``, or ``"env"``.
         listen: keep a stream open for what a legacy HTTP server says outside calls.

@@ -126,7 +126,7 @@ def _from_text(text: str) -> Target:
     if "\n" not in stripped and os.path.exists(stripped):
         return _from_path(Path(stripped))
     if is_bare_address(stripped):
-        raise ValueError(f"{stripped.partition('?')[0]!r} is no URL: write http:// or https:// before it")
+        raise ValueError(f"{stripped.partition('?')[0]!r} is not a URL: write http:// or https:// before it")
     parts = split_command(stripped)
     if len(parts) == 1 and Path(parts[0]).suffix.lower() in (*_CONFIGURATIONS, *_RUNNERS):
         raise FileNotFoundError(f"There is no file {parts[0]!r} in {os.getcwd()}")

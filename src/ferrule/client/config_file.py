@@ -51,7 +51,7 @@ def load_config(path: Path) -> Mapping[str, Any]:
     """Return the document in a configuration file.
 
     Raises:
-        ConfigError: it is no text, no JSON (comments and trailing commas are taken), or no object.
+        ConfigError: it is not text, not JSON (comments and trailing commas are taken), or not an object.
         OSError: it cannot be read.
     """
     data = path.read_bytes()
@@ -59,7 +59,7 @@ def load_config(path: Path) -> Mapping[str, Any]:
     try:
         document = parse_jsonc(data.decode(encoding))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise ConfigError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
     except JsoncError as error:
         raise ConfigError(f"{path}: {error}") from error
     if document is None:
@@ -77,7 +77,7 @@ def find_servers(document: Mapping[str, Any], where: str, key: str | None = None
         key: the member that holds them; ``None``: ``mcpServers``, ``servers``, or ``mcp.servers``.
 
     Raises:
-        ConfigError: the member is no object.
+        ConfigError: the member is not an object.
     """
     for name in _GROUPS if key is None else (key,):
         if name in document:
@@ -147,7 +147,7 @@ def _stdio(said: Mapping[str, Any], where: str) -> StdioServer:
         raise ConfigError(f"{where}.command is empty")
     if any(character.isspace() for character in program) and not _exists(program, env.get("PATH")):
         raise ConfigError(
-            f"{where}.command is {program!r}, which is no program; what follows its name belongs into 'args'"
+            f"{where}.command is {program!r}, which is not a program; what follows its name belongs into 'args'"
         )
     cwd = said.get("cwd")
     if cwd is not None:

@@ -34,7 +34,7 @@ class InvalidToolOutput(BadServerResponse):
 
     Attributes:
         tool: its name.
-        path: of the offending value.
+        path: the path of the offending value.
     """
 
     def __init__(self, tool: str, why: str, path: str) -> None:
@@ -80,7 +80,7 @@ class InputNotProvided(LocalError):
 
     Attributes:
         key: the server's key of the question.
-        method: what was asked.
+        method: the method that was called.
     """
 
     def __init__(self, key: str, method: str, why: str) -> None:
@@ -114,7 +114,7 @@ def note_facts(error: BaseException, server: str, method: str, after_s: float) -
     Args:
         error: nothing is noted on errors that are not Ferrule's.
         server: the client's name for the server.
-        method: of the request; ``"connect"`` while connecting.
+        method: the method of the request; ``"connect"`` while connecting.
         after_s: seconds since the call began.
     """
     if not isinstance(error, FerruleError) or error.has_call_facts:

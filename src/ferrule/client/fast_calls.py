@@ -1,7 +1,7 @@
 """Which calls of tools go by the fast path, and how many did.
 
 The fast path takes calls with nothing but a name, arguments and a time-out, on a connection that offers it. The general
-path takes all others, and goes on with whatever a call of the fast path ends with that is no plain result.
+path takes all others, and goes on with whatever a call of the fast path ends with that is not a plain result.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class FastCalls:
     Args:
         sessions: give the session in use.
         reader: knows which headers a call mirrors.
-        settings: of the client.
+        settings: the settings of the client.
 
     Attributes:
         fast, general: see `CallCounts`.

@@ -20,7 +20,7 @@ _MAX_DEPTH: Final = 200
 
 
 class JsoncError(ValueError):
-    """The text is no JSON, with or without comments; the message names line and column."""
+    """The text is not JSON, with or without comments; the message names line and column."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
         value: JSON-shaped.
 
     Raises:
-        JsoncError: the text is malformed, or something on the way is no object.
+        JsoncError: the text is malformed, or something on the way is not an object.
     """
     style = _Style.of(text)
     root = _Scanner(text).document()

@@ -44,11 +44,11 @@ it."""
 
 
 class ClientParts:
-    """See the module.
+    """The parts of one client, made once and connected with each other.
 
     Args:
         target: what to connect to.
-        settings: of the client.
+        settings: the settings of the client.
         hooks: what to do with what the server asks and sends; used by this client only.
 
     Attributes:
@@ -58,7 +58,7 @@ class ClientParts:
         requests: sends one request.
         reader: gives results their types, reads lists, and knows what listed tools declare.
         messages: takes what the server asks and sends.
-        subscriptions, cache: of the client.
+        subscriptions, cache: the subscriptions and the cache of the client.
     """
 
     def __init__(self, target: Target, settings: ClientSettings, hooks: ServerHooks) -> None:

@@ -76,7 +76,7 @@ class ProgramHooks(ServerHooks):
     """Hooks for which the program's own handlers answer.
 
     Args:
-        settings: of the client; its handlers, its extensions and its bound of rounds.
+        settings: the settings of the client; its handlers, its extensions and its bound of rounds.
 
     Attributes:
         result_types: ``resultType`` → what makes a final result of it.
@@ -167,8 +167,8 @@ class ServerMessages:
     """Requests and notifications of the server, as they come from the channel.
 
     Args:
-        hooks: of the client.
-        handlers: of the program, for log messages and for every notification.
+        hooks: the hooks of the client.
+        handlers: the handlers of the program, for log messages and for every notification.
         cache: loses what a notification says is old.
         subscriptions: see every notification.
         queue: calls handlers in order, outside the loop that reads.

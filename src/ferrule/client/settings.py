@@ -88,7 +88,7 @@ class HttpSettings:
     """How a client uses HTTP; without meaning for other transports.
 
     Attributes:
-        headers: of every request, beside those of the target.
+        headers: the headers of every request, beside those of the target.
         auth: ``"oauth"``, a bearer token, an `OAuth`, an `HttpAuth`, or ``None``.
         http: an HTTP client of the program's own, which stays open when the client closes; ``None``: one is made when
             it is first needed.

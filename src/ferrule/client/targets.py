@@ -104,7 +104,7 @@ class GroupTarget:
     Attributes:
         servers: name → a target, or the error that reading its entry gave.
         label: what to call them all.
-        known_as: always ``None``: a group is no member of another one.
+        known_as: always ``None``: a group is not a member of another one.
     """
 
     servers: Mapping[str, Any]

@@ -36,11 +36,11 @@ class APIClient:
         base_url: with the prefix of all paths, for instance ``https://api.example.com/v2``.
         headers: sent with every request, credentials for instance.
         timeout_s: seconds that one request may take.
-        max_response_bytes: of an answer that are read.
+        max_response_bytes: the maximum number of bytes of an answer that are read.
         caller: sends the requests in place of HTTP: an `ASGICaller` of a test's, for instance.
 
     Raises:
-        ValueError: the base URL is no absolute ``http`` or ``https`` URL, or has a query.
+        ValueError: the base URL is not an absolute ``http`` or ``https`` URL, or has a query.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class APIClient:
         """Return what the API answers.
 
         Args:
-            method: of HTTP.
+            method: the HTTP method.
             path: below the base URL, with ``{name}`` for what ``values`` has.
             values: steps of the path; what could end a step is percent-encoded.
             query, headers, cookies: by name; ``None`` leaves one out.
             json: the body, as JSON; members of an object that are ``None`` are left out.
             form: the body, as a URL-encoded form; members that are ``None`` are left out.
             text: the body.
-            content_type: of the body, where it is another one than its form has.
+            content_type: the media type of the body, where it is another one than its form has.
             styles: how values that are lists or objects are written, by name (OpenAPI, "Style Values").
             joined: names of values that are lists or objects and are written as one value, not one for each member.
 

@@ -42,7 +42,7 @@ _FRAMEWORKS = {
 
 
 class UnknownFramework(TypeError):
-    """An object is no application of a framework that can be exposed."""
+    """An object is not an application of a framework that can be exposed."""
 
 
 class Exposable(Protocol):
@@ -89,7 +89,7 @@ def exposable_of(app: Any) -> Exposable:
             return found
     known = sorted(name.rpartition(":")[2] for name in _FRAMEWORKS)
     raise UnknownFramework(
-        f"{type(app).__module__}.{type(app).__qualname__} is no application of {', '.join(known)}. For another "
+        f"{type(app).__module__}.{type(app).__qualname__} is not an application of {', '.join(known)}. For another "
         "framework give its OpenAPI document to from_openapi(…, caller=ASGICaller(app)) or WSGICaller(app)"
     )
 
@@ -109,7 +109,7 @@ def expose(
 
     Args:
         app: the application.
-        name: of the server; the application's title without.
+        name: the name of the server; ``None`` for the title of the application.
         description: an OpenAPI document in the place of the framework's own, or a function that returns it, which is
             called again when the routes have changed. For frameworks whose descriptions another library makes.
         server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.

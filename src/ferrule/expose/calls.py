@@ -41,12 +41,12 @@ class OperationCall:
     """Calls one operation.
 
     Args:
-        operation: what is called.
+        operation: the operation that is called.
         caller: sends the request.
         settings: how it is exposed.
         constants: values of arguments that the model does not give, by argument.
-        base_url: of links to large files; ``None`` takes the origin of the outer request.
-        path_prefix: of the API below its origin, for redirects that name an absolute path.
+        base_url: the base URL of links to large files; ``None`` takes the origin of the outer request.
+        path_prefix: the path of the API below its origin, for redirects that name an absolute path.
         is_output_published: whether the tool has the operation's output schema, which answers then must fit.
         shows_next_page: whether a list with a further page says which arguments that needs.
     """
@@ -122,7 +122,7 @@ class OperationCall:
             root = urlsplit(own)
             target = urlsplit(urljoin(f"{root.scheme}://{root.netloc}{prefix}{request.target}", location))
             is_own = target.username is None and _origin(target) == _origin(root)
-        except ValueError:  # brackets in the place of a host, a port that is no number
+        except ValueError:  # brackets in the place of a host, a port that is not a number
             return None
         steps = unquote(target.path).split("/")
         if not is_own or "." in steps or ".." in steps or not f"{target.path}/".startswith(f"{prefix}/"):
@@ -204,9 +204,9 @@ async def fetch_file(url: str, origins: tuple[str, ...], max_bytes: int) -> File
     """Return a file of another server; it is asked for without credentials, and redirects are not followed.
 
     Args:
-        url: of the file.
+        url: the URL of the file.
         origins: from which files may be read.
-        max_bytes: of the file.
+        max_bytes: the maximum number of bytes of the file.
 
     Raises:
         InvalidFile: its origin is none of them, or it cannot be read.
@@ -249,7 +249,7 @@ def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:
     """Return what an application of this process sees of the outer request.
 
     Args:
-        ctx: of the call.
+        ctx: the context of the call.
         forward: names of the headers that are passed on, in lower case.
     """
     transport = ctx.transport
@@ -279,7 +279,7 @@ def _shown(answer: Any) -> str:
     try:
         text = encode_str(answer)
     except (TypeError, ValueError):  # content: a picture, a file
-        return "content that is no data"
+        return "content that is not data"
     return text if len(text) <= MAX_SHOWN_CHARS else f"{text[: MAX_SHOWN_CHARS - 1]}…"
 
 

@@ -43,7 +43,7 @@ def choose_operations(
 
     Args:
         operations: all of the API.
-        include, exclude: patterns; see the module.
+        include, exclude: patterns, as `matcher` takes them.
         strict: a pattern that matches nothing is an error; otherwise it is left aside.
 
     Raises:
@@ -71,7 +71,11 @@ def _matching(operations: list[Operation], rule: str | Callable[[Operation], boo
 
 
 def matcher(pattern: str) -> Callable[[Operation], bool]:
-    """Return what decides whether an operation matches a pattern; see the module."""
+    """Return a function that decides whether an operation matches a pattern.
+
+    Args:
+        pattern: ``"*"``, a method, a method and a path, a path, ``"tag:NAME"``, or an operation's id or tool name.
+    """
     if pattern == "*":
         return lambda operation: True
     if pattern.startswith("tag:"):

@@ -1,7 +1,7 @@
 """The server's own credentials for an API: where each one stands in a request.
 
 Credentials are configuration. They are never arguments of a tool, and they go to the configured origin only, because
-nothing else is called.
+no other origin is called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Secret: TypeAlias = "str | tuple[str, str]"
 """A token, a key, a whole ``Authorization`` value with its scheme, or user and password."""
 
 Credentials: TypeAlias = "Secret | Mapping[str, Secret] | Callable[[], Secret | Awaitable[Secret]]"
-"""One secret, one for each security scheme of the description, or a function that returns the one of this moment."""
+"""One secret, one for each security scheme of the description, or a function that is called for each request."""
 
 
 class _Place(Struct, frozen=True, kw_only=True):
@@ -41,9 +41,9 @@ class WithCredentials:
 
     Args:
         caller: sends the requests.
-        credentials: what is added.
-        operations: of the API; the security schemes that they name say where a secret stands. Without any of them it is
-            a bearer token.
+        credentials: the credentials that are added.
+        operations: the operations of the API; the security schemes that they name say where a secret stands. Without
+            any of them it is a bearer token.
 
     Raises:
         ValueError: a secret is given for a scheme that no operation names.

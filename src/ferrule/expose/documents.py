@@ -91,7 +91,7 @@ class ReferencedDocuments:
       that a name has, or by a redirect; plain ``http`` is for loopback.
 
     Args:
-        base_uri: of the document.
+        base_uri: the URI of the document.
         allow_remote: fetch documents over HTTP.
     """
 
@@ -145,7 +145,7 @@ def _check_url(url: str, base_uri: str) -> None:
 
     Args:
         url: to check.
-        base_uri: of the document, which a person chose: no URL may be more private than this one.
+        base_uri: the URI of the document, which a person chose: no URL may be more private than this one.
 
     Raises:
         NotADescription: it may not be fetched.
@@ -221,13 +221,13 @@ def _decoded(data: bytes, name: str) -> dict[str, Any]:
         try:
             found = decode(data)
         except DecodeError as error:
-            reason = f"{where} is no JSON: {error}"
+            reason = f"{where} is not JSON: {error}"
             if data.rstrip()[-1:] == b"}" and b'"' in data[:200]:  # otherwise it may be YAML in its flow style
                 raise NotADescription(reason) from error
     if found is None:
         found = _yaml(data, where)
     if not is_object(found):
-        raise NotADescription(f"{where} is no OpenAPI description, which is an object")
+        raise NotADescription(f"{where} is not an OpenAPI description, which is an object")
     return found
 
 
@@ -248,7 +248,7 @@ def _loader(yaml: Any, data: bytes, most: int) -> Any:
     """Return a loader of YAML for data that has a bounded nesting.
 
     Raises:
-        YAMLError: it is nested too deeply, or is no YAML.
+        YAMLError: it is nested too deeply, or is not YAML.
     """
     # The C parser is much faster, and not on every platform. Building nested values, it recurses without a bound.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

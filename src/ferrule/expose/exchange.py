@@ -65,7 +65,7 @@ class Origin(Struct, frozen=True, kw_only=True):
         scheme: ``http`` or ``https``.
         host: as the outer request names it, port included.
         client: address and port of the client; ``None`` where it has none, as over stdio.
-        headers: of the outer request that are passed on, names in lower case.
+        headers: the headers of the outer request that are passed on, names in lower case.
         scope: ASGI scope of the outer request; ``None`` where there is none.
     """
 
@@ -88,8 +88,8 @@ class Caller(Protocol):
 
         Args:
             request: what to send.
-            origin: of the outer request.
-            max_bytes: of the answer's body that are read.
+            origin: the origin of the outer request.
+            max_bytes: the maximum number of bytes of the answer's body that are read.
 
         Raises:
             CallerUnavailable: there is no answer.

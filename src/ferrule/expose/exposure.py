@@ -33,7 +33,7 @@ class Exposure:
         server: where the tools are registered.
         caller: sends the requests.
         settings: how operations are exposed.
-        base_url: of the API; ``None`` for an application of this process.
+        base_url: the base URL of the API; ``None`` for an application of this process.
 
     Attributes:
         operations: that are exposed, by the name of their tool.

@@ -65,7 +65,7 @@ def from_openapi(
         caller: sends the requests in place of HTTP.
         allow_remote_references: fetch other documents that this one refers to over HTTP.
         documents: other documents, by URI.
-        name: of the server; the API's title without.
+        name: the name of the server; ``None`` for the title of the API.
         server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
         options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
 

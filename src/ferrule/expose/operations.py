@@ -59,7 +59,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
         explode: whether each member of a list or object stands alone.
         allow_reserved: whether reserved characters are left as they are in a query value (RFC 6570, ``+``), and slashes
             in a path value.
-        content_type: of its value, where ``style`` is ``content``.
+        content_type: the media type of its value, where ``style`` is ``content``.
         description: for the model.
         raw_schema: as the description has it; `OperationSchemas` converts it.
     """
@@ -83,7 +83,7 @@ class Field(Struct, frozen=True, kw_only=True):
         name: in the body.
         argument: name of the tool's argument.
         required: whether the body needs it.
-        content_type: of the part, in a multipart body; ``None`` where its value decides.
+        content_type: the media type of the part, in a multipart body; ``None`` where its value decides.
         is_binary: the value is bytes (``format: binary``), in a multipart body a file.
         is_list: it is a list, so that each member becomes a part or a form value of its own.
         style, explode: how a value that is a list or object is written in a URL-encoded form.
@@ -128,10 +128,10 @@ class Response(Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: ``"200"``, ``"2XX"``, ``"default"`` …
-        content_types: of its body, as described; empty for no body.
+        content_types: the media types of its body, as described; empty for no body.
         is_json: whether one of them is JSON.
         description: as described.
-        raw_schema: of the JSON body; ``None`` where there is none.
+        raw_schema: the schema of the JSON body; ``None`` where there is none.
     """
 
     status: str
@@ -147,7 +147,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     Attributes:
         scheme: name of the scheme in the description.
         type: ``"apiKey"``, ``"http"``, ``"oauth2"``, ``"openIdConnect"``, ``"mutualTLS"``.
-        location, name: of an API key.
+        location, name: where an API key stands, and under which name.
         http_scheme: ``"bearer"``, ``"basic"`` …, of ``http``.
         scopes: that the operation needs.
     """
@@ -164,8 +164,8 @@ class OperationSchemas(Struct, frozen=True, kw_only=True):
     """The schemas of one operation, converted.
 
     Attributes:
-        input: of the tool's arguments; an object that allows no others.
-        output: of a successful answer; ``None`` where none is described or an answer may be empty.
+        input: the schema of the tool's arguments; an object that allows no others.
+        output: the schema of a successful answer; ``None`` where none is described or an answer may be empty.
         notes: what was repaired or left out, in plain words.
     """
 
@@ -178,7 +178,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     """One operation of an API.
 
     Attributes:
-        name: of the tool: at most 64 letters, digits, ``_`` and ``-``; unique in its description.
+        name: the name of the tool: at most 64 letters, digits, ``_`` and ``-``; unique in its description.
         method: in capitals.
         path: template, with ``{name}`` for path parameters.
         operation_id: as described; ``None`` without.

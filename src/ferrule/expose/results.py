@@ -42,10 +42,10 @@ def answer_of(
     """Return what an answer means to the model.
 
     Args:
-        operation, request, response: of the call.
+        operation, request, response: those of the call.
         projection: for JSON.
-        base_url: of links to what is too large; ``None`` where there is nothing that a client could open.
-        max_inline_bytes: of a file in the result.
+        base_url: the base URL of links to what is too large; ``None`` where there is nothing that a client could open.
+        max_inline_bytes: the maximum number of bytes of a file in the result.
 
     Raises:
         ToolError: the API refused the request, or failed.
@@ -69,7 +69,7 @@ def answer_of(
             return projection(decode(response.body))
         except DecodeError:
             if content_type:
-                logger.warning("%s answered %s that is no JSON", operation.label, content_type)
+                logger.warning("%s answered %s that is not JSON", operation.label, content_type)
     return _file(operation, request, response, content_type, base_url, max_inline_bytes)
 
 
@@ -104,8 +104,8 @@ def with_next_page(
     """Return an answer of data with a line for the model, if there is a next page: the arguments that it needs.
 
     Args:
-        operation, request, response: of the call.
-        answer: of `answer_of`.
+        operation, request, response: those of the call.
+        answer: the answer of `answer_of`.
         hidden: arguments that a model does not give.
     """
     if operation.method != "GET" or not (is_list(answer) or is_object(answer)) or not 200 <= response.status < 300:

@@ -42,8 +42,8 @@ class ExposeSettings(Struct, frozen=True, kw_only=True):
         fields: members of answers that are kept, by operation.
         mask: patterns of names of members of answers whose values are replaced.
         file_origins: ``https`` origins from which a file that a model names is read: ``https://files.example.com``.
-        max_file_bytes: of one such file.
-        max_response_bytes: of an answer that are read.
+        max_file_bytes: the maximum number of bytes of one such file.
+        max_response_bytes: the maximum number of bytes of an answer that are read.
         timeout_s: seconds that one call may take.
         scopes: that a token must allow, as for any tool.
         mark_deprecated: whether the description says that an operation is deprecated.

@@ -66,7 +66,7 @@ class Extension:
         super().__init_subclass__(**kwargs)
         identifier = getattr(cls, "identifier", None)  # an abstract subclass has none
         if identifier is not None and not _IDENTIFIER.fullmatch(identifier):
-            raise ValueError(f"{identifier!r} is no extension identifier: a domain prefix, a slash and a name")
+            raise ValueError(f"{identifier!r} is not an extension identifier: a domain prefix, a slash and a name")
 
     # -- what it adds ---------------------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class AccessCheck:
         """Check a request for a static file.
 
         Raises:
-            AccessRefused: 403: the ``Host`` is no loopback name.
+            AccessRefused: 403: the ``Host`` is not a loopback name.
         """
         name, _ = split_host(headers.get("host", ""))
         if not name or not is_loopback_name(name):

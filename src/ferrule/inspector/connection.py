@@ -64,7 +64,7 @@ class TracedClient(Client):
     Args:
         target: a process or a URL.
         trace: records each message.
-        options: of `Client`.
+        options: the options of `Client`.
     """
 
     def __init__(self, target: Any, *, trace: ConnectionTrace, **options: Any) -> None:

@@ -179,9 +179,9 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
     try:
         given: Any = decode(body) if body else {}
     except DecodeError as error:
-        raise AccessRefused(400, f"The body is no JSON: {error}") from error
+        raise AccessRefused(400, f"The body is not JSON: {error}") from error
     if not is_mapping(given):
-        raise AccessRefused(400, "The body is no object")
+        raise AccessRefused(400, "The body is not an object")
     return given
 
 

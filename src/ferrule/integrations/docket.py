@@ -32,9 +32,9 @@ class DocketExecutor:
     """A `TaskExecutor` on docket.
 
     Args:
-        url: of Redis or Valkey as docket reads it; ``redis+cluster://`` for a cluster, ``redis+sentinel://`` for
-            Sentinel. It need not be that of the server's store.
-        name: of the queue, and prefix of its keys.
+        url: the URL of Redis or Valkey as docket reads it; ``redis+cluster://`` for a cluster, ``redis+sentinel://``
+            for Sentinel. It need not be that of the server's store.
+        name: the name of the queue, and the prefix of its keys.
         redelivery_s: seconds after which docket hands on what a silent worker had fetched. A task that it had begun
             goes on sooner, by its own lease; one that it had not waits for this.
 

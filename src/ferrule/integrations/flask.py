@@ -48,8 +48,8 @@ def mount(app: Any, server: MCPServer[Any], path: str = "/mcp", **options: Any) 
 
     Args:
         app: the application; ``app.wsgi_app`` is replaced.
-        server: what is served.
-        path: of the endpoint.
+        server: the server that is served.
+        path: the path of the endpoint.
         options: as for `MCPServer.wsgi`.
 
     Raises:

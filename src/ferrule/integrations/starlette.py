@@ -52,9 +52,9 @@ def mount(app: Any, server: MCPServer[Any], path: str = "/mcp", **options: Any) 
 
     Args:
         app: the application. Its middleware runs for the endpoint, too.
-        server: what is served; the application itself, exposed, may be it.
-        path: of the endpoint.
-        options: of `MCPServer.asgi`: ``allowed_hosts``, ``allowed_origins`` …
+        server: the server that is served; the application itself, exposed, may be it.
+        path: the path of the endpoint.
+        options: the options of `MCPServer.asgi`: ``allowed_hosts``, ``allowed_origins`` …
 
     Raises:
         TypeError: there is no such option.

@@ -1,1 +1,1 @@
-"""One connection, one request: what every transport drives and no transport knows."""
+"""Serves one connection and one request at a time. Transports call it; it imports no transport."""

@@ -145,7 +145,7 @@ async def subscribe(ctx: ServerRequestContext[Any]) -> EmptyResult:
     if len(ctx.params.uri) > MAX_SUBSCRIBED_CHARS:  # refuse it before the work of normalizing it
         _check_size(1, len(ctx.params.uri), 0)
     uri = normal_uri(ctx.params.uri)
-    # A repeated subscription is no error and counts once.
+    # A repeated subscription is not an error and counts once.
     if uri not in uris:
         _check_size(len(uris) + 1, len(uri), listener.uri_chars + len(uri))
         _check_room(ctx.server, 1, len(uri))
@@ -202,7 +202,7 @@ def granted_filter(
     Args:
         server: publishes the changes.
         wanted: the client's filter.
-        revision: of the client; changes for which it has no notification are not granted.
+        revision: the revision of the client; changes for which it has no notification are not granted.
 
     Returns:
         Its wire form for the acknowledgement, and a `ListenFilter` that matches events.

@@ -187,14 +187,14 @@ class _Closing:
 
 
 class Connection:
-    """The connection to one client; made by `for_loop` and `from_envelope`. See the module.
+    """The connection to one client: as long as its channel (`for_loop`), or for one request (`from_envelope`).
 
     Attributes:
         protocol_version: the negotiated revision, or that of the envelope; before a handshake Ferrule's latest
             handshake revision.
         revision: the same as a `Revision`.
         is_modern: whether it is an envelope connection.
-        session_id: of a legacy HTTP session; ``None`` elsewhere.
+        session_id: the id of a legacy HTTP session; ``None`` elsewhere.
         client_capabilities_raw, client_info_raw: as the client sent them, unchecked.
         init_options: announced identity and capabilities; ``None`` for those that the server derives.
         initialize_accepted: whether the handshake succeeded; always true for an envelope connection.

@@ -178,7 +178,7 @@ class Outbound(Protocol):
         """Send a request and return the ``result`` of its response.
 
         Args:
-            method, params: of the request.
+            method, params: the method and the params of the request.
             opts: time-outs and progress callback.
 
         Raises:

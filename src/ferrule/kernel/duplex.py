@@ -178,7 +178,7 @@ class _Inbound(ProgressSender):
 
 
 class JSONRPCDispatcher:
-    """Dispatches the messages of a duplex stream pair; see the module.
+    """Dispatches the messages of a duplex stream pair; requests run concurrently, up to a bound.
 
     Args:
         read_stream: yields `StreamMessage`, bare messages, or the exception that reading produced.
@@ -407,7 +407,7 @@ class JSONRPCDispatcher:
         except Exception as error:
             return self.finish_error(inbound, error)
         self.unstarted += 1
-        # Awaited by the reading loop: see the module.
+        # Awaited by the reading loop, so that the next message sees its effect.
         if method in INLINE_METHODS:
             return self._serve_inline(inbound, method)
         inbound.handle = self._spawner.start_own(self._serve(inbound))  # type: ignore[union-attr]
@@ -702,7 +702,7 @@ class JSONRPCDispatcher:
             if id is None:
                 logger.warning("The peer could not read a message: %s", message["error"]["message"])
             else:
-                # Late responses to withdrawn requests are normal, so that this is no warning ("Cancellation").
+                # Late responses to withdrawn requests are normal, so that this is not a warning ("Cancellation").
                 logger.debug("Dropped a response to no open request: id %r", id)
             return
         if "result" in message:

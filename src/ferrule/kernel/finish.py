@@ -41,19 +41,19 @@ def check_result(revision: Revision, method: str, result: Any, is_extension: boo
 
     Args:
         revision: the connection's revision.
-        method: of the request.
+        method: the method of the request.
         result: the return value; ``None`` for an empty result.
         is_extension: an extension defines the method, so that its result type is not known.
 
     Raises:
-        InternalError: the value is no valid result. The log has the details, the peer does not.
+        InternalError: the value is not a valid result. The log has the details, the peer does not.
     """
     if result is None:
         result = {}
     if isinstance(result, Encoded):
         return result
     if not isinstance(result, (Struct, Mapping)):
-        raise bad_result(method, f"a {type(result).__name__} is no result", result)
+        raise bad_result(method, f"a {type(result).__name__} is not a result", result)
     known = revision.requests.get(method)
     # The tables know the results of core methods only.
     if known is None or is_extension:
@@ -105,7 +105,7 @@ def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
 
 def _finish_struct(server: Server[Any], connection: Connection, method: str, result: Any) -> Any:
     fields = result.__struct_fields__
-    if "result_type" not in fields or "meta" not in fields:  # a struct that is no result type of Ferrule
+    if "result_type" not in fields or "meta" not in fields:  # a struct that is not a result type of Ferrule
         return _finish_mapping(server, connection, method, to_builtins(result))
     revision = connection.revision
     key: tuple[Revision, Any] = (revision, result.__class__)

@@ -27,7 +27,7 @@ class Gauges:
         """Add ``count(holder)`` to the count ``name`` as long as ``holder`` exists.
 
         Args:
-            name: of the count.
+            name: the name of the count.
             holder: the object with the sessions or streams; referenced weakly.
             count: must not reference ``holder``, or that would never be deleted.
         """

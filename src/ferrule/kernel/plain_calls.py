@@ -93,9 +93,9 @@ class PlainCalls:
     """The fast path of one connection.
 
     Args:
-        tools: of the server.
+        tools: the tools of the server.
         origins: the connection.
-        dispatcher: of the connection; the general path.
+        dispatcher: the dispatcher of the connection; the general path.
     """
 
     def __init__(self, tools: PlainTools, origins: Origins, dispatcher: JSONRPCDispatcher) -> None:

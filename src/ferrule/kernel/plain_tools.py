@@ -54,8 +54,8 @@ class PlainCall(Struct, eq=False):
     """One plain call that is being served.
 
     Attributes:
-        id: of the request.
-        tool: what is called.
+        id: the id of the request.
+        tool: the tool that is called.
         arguments: for `PlainTool.start`.
         frame: the bytes of the message.
         origin: what the carrier knows of its sender.
@@ -110,7 +110,7 @@ class PlainTool(Protocol):
         """Return what writes results for clients of a revision; to be kept in `writers`.
 
         Args:
-            revision: of the client.
+            revision: the revision of the client.
             finish: a result → the finished result.
         """
         ...
@@ -167,7 +167,7 @@ def plain_route(
     Args:
         server: its versions and names of headers hold.
         params: ``_meta``, decoded, and with headers the ``name``.
-        headers: of the HTTP request; ``None`` elsewhere.
+        headers: the headers of the HTTP request; ``None`` elsewhere.
     """
     route = classify_inbound_request(
         {"method": PLAIN_METHOD, "params": params},

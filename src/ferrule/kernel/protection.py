@@ -49,7 +49,7 @@ class ServerProtection(Protocol):
 
         Args:
             context: the transport's facts of the request, over HTTP an `HttpContext`.
-            path: of the endpoint below the mounting prefix.
+            path: the path of the endpoint below the mounting prefix.
         """
         ...
 
@@ -57,7 +57,7 @@ class ServerProtection(Protocol):
         """Return the paths of the documents of `document_for`, for host applications that route by exact paths.
 
         Args:
-            path: of the endpoint below the mounting prefix.
+            path: the path of the endpoint below the mounting prefix.
         """
         ...
 
@@ -68,9 +68,9 @@ def hooks_of(
     """Return the hooks of one HTTP endpoint: its ``authenticate``, and the documents that it serves.
 
     Args:
-        protection: of the server.
+        protection: the authorization of the server.
         authenticate, documents: options of the endpoint; its documents take precedence over the protection's.
-        path: of the endpoint below the mounting prefix.
+        path: the path of the endpoint below the mounting prefix.
 
     Raises:
         ValueError: the server has a protection and the endpoint has ``authenticate`` too.

@@ -31,7 +31,7 @@ _Progress: TypeAlias = tuple[Any, Any, Any]
 
 
 class OutboundRequest:
-    """A request that was sent to the peer; see the module.
+    """A request that was sent to the peer and waits for its response, with its time-outs and its progress.
 
     Attributes:
         result: the ``result`` of the response, once it has arrived.
@@ -84,7 +84,7 @@ class OutboundRequest:
         do not count. ``max_total_s`` limits the whole time.
 
         Args:
-            method: of the request, for the error.
+            method: the method of the request, for the error.
             options: time-outs in seconds.
             sending: sends the request; awaited first, within the time-outs.
 

@@ -252,7 +252,7 @@ class ServerRunner(Generic[LifespanT]):
         """
         version = answered.get("protocolVersion")
         if not is_handshake_version(version):
-            logger.error("The answer to initialize names %r, which is no handshake revision", version)
+            logger.error("The answer to initialize names %r, which is not a handshake revision", version)
             raise InternalError
         pending = self.connection.pending_negotiation
         client = read_initialize_params(ctx.params) if pending is None else pending.client
@@ -380,7 +380,7 @@ async def _serve_initialize(ctx: ServerRequestContext[Any]) -> Any:
     result = check_result(connection.revision, ctx.method, result, False)
     version = to_builtins(result).get("protocolVersion")
     if not is_handshake_version(version):
-        raise bad_result(ctx.method, f"{version!r} is no handshake revision", result)
+        raise bad_result(ctx.method, f"{version!r} is not a handshake revision", result)
     connection.pending_negotiation = Negotiation(typed, version)
     # By the negotiated revision and not the connection's: the client reads the response with the version inside it.
     return project_result(REVISIONS[version], ctx.method, result)
@@ -622,7 +622,7 @@ async def serve_loop(
         server: its handlers, middleware and options.
         read_stream, write_stream: the stream pair.
         lifespan_state: the value that the server's lifespan yielded.
-        session_id: of a legacy HTTP session.
+        session_id: the id of a legacy HTTP session.
         init_options: announced identity and capabilities; ``None`` for those that the server derives.
         raise_exceptions: an exception of a handler ends the loop instead of becoming an error response (for tests).
     """

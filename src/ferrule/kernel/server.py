@@ -300,17 +300,21 @@ class Server(Generic[LifespanT]):
 
     Raises:
         TypeError: there is no such option, ``version`` is given together with an `Implementation`, or ``lifespan`` is
-            no function that returns an async context manager.
+            not a function that returns an async context manager.
 
     Attributes:
-        server_info: this server's identity; it cannot be changed.
+        server_info: this server's identity, sent to clients.
+        cache_hints: method → hint for clients, as given.
+        extensions: identifier → settings of each added extension, as announced to clients.
+        result_types: ``resultType`` of an extension → the extension's identifier.
         info_stamp: ``_meta`` of each modern result, with this server's identity; not to be changed.
         attachments: values that layers above keep with the server, one of each class.
         param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
             any; the code that registers a tool sets it. Over HTTP a modern call with other headers is refused.
         name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
         filter_grants: key of a listen filter → the function that grants it, of an extension.
-        uses_logging: whether a component may send log messages, asked when ``logging`` is not set; ``None`` for no.
+        uses_logging: whether a component may send log messages, asked when ``logging`` is not set; ``None``: no
+            component may.
         has_resource: ``(ctx, uri)`` → whether a client may subscribe to a resource; ``None`` for any resource.
         resource_visibility: principal of an HTTP request → ``(uri) -> bool``: whether it may receive updates of a
             resource.

@@ -16,9 +16,9 @@ def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | 
     """Return the capability that a client lacks for one request to it, in wire shape; ``None`` if it lacks none.
 
     Args:
-        declared: the client's capabilities as it sent them; a value that is no mapping declares none.
+        declared: the client's capabilities as it sent them; a value that is not a mapping declares none.
         method: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``; others need no capability.
-        params: of that request.
+        params: the params of that request.
     """
     client = _mapping(declared)
     asked = params or {}

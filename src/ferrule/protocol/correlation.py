@@ -1,6 +1,6 @@
 """Request ids, progress tokens and cancellations: the values with which messages refer to each other.
 
-Of a peer's requests, ``1`` and ``"1"`` are different ids, and ``1.0`` and ``true`` are no ids, although a dict treats
+Of a peer's requests, ``1`` and ``"1"`` are different ids, and ``1.0`` and ``true`` are not ids, although a dict treats
 them as the same key. Of Ferrule's own requests, which have integer ids only, a peer may echo ``1`` as ``"1"`` or
 ``1.0`` (see `own_id`). Progress must rise strictly. A cancellation may name an unknown or finished request, which is no
 error.

@@ -76,7 +76,7 @@ class ParseError(MCPError):
 
 
 class InvalidRequest(MCPError):
-    """-32600: the peer's JSON is no valid request, or the request is not allowed in the present state."""
+    """-32600: the peer's JSON is not a valid request, or the request is not allowed in the present state."""
 
     default_code = JsonRpcErrorCode.INVALID_REQUEST
 
@@ -176,7 +176,7 @@ class RequestTimeout(LocalError, TimeoutError):
     """No response arrived in time.
 
     Attributes:
-        method: of the request.
+        method: the method of the request.
         timeout_s: the time limit in seconds.
         is_cap: whether that was the absolute limit (``max_total_s``), which progress does not extend.
     """

@@ -76,7 +76,7 @@ ERROR_CODE_HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
         int(JsonRpcErrorCode.METHOD_NOT_FOUND): 404,
     }
 )
-"""HTTP status of a modern error response that is no stream, by JSON-RPC code; other codes have the caller's default.
+"""HTTP status of a modern error response that is not a stream, by JSON-RPC code; other codes have the caller's default.
 
 A legacy error response always has status 200: a legacy client takes 404 for a lost session.
 """

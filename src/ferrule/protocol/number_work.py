@@ -41,7 +41,7 @@ def division_work(value: Any, bits: int, limit: int) -> int:
     """Return what it takes to divide every number of a value by a fraction once, in evaluations of a subschema.
 
     Args:
-        bits: of the fraction, by `fraction_bits`.
+        bits: the number of bits of the fraction, by `fraction_bits`.
         limit: the count stops above it.
     """
     count = 0

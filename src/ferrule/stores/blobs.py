@@ -22,7 +22,7 @@ class BlobStore(Protocol):
         """Store a value, in place of an older one.
 
         Args:
-            key: of the value.
+            key: the key of the value.
             value: any bytes.
             ttl_s: seconds until it expires; 0 or less deletes the old value.
 

@@ -49,7 +49,7 @@ class OneTimeMarks(Protocol):
         A key that is running or done keeps its state and its expiry.
 
         Args:
-            key: of the mark.
+            key: the key of the mark.
             ttl_s: seconds until a new mark expires.
 
         Raises:
@@ -64,7 +64,7 @@ class OneTimeMarks(Protocol):
         It is recorded even if the key has expired meanwhile.
 
         Args:
-            key: of the mark.
+            key: the key of the mark.
             value: the outcome.
             ttl_s: seconds until the mark expires.
 
@@ -129,7 +129,7 @@ class MemoryMarks:
         self._keep(key, now + ttl_s, value)
 
     def _check_room(self) -> None:
-        # Refused and not evicted: see the module.
+        # Refused and not evicted: a mark that is forgotten early would let its key begin twice.
         if len(self._marks) >= self._max_marks or self._size_bytes >= self._max_bytes:
             raise TooManyMarks(
                 f"This process has {len(self._marks)} one-time marks, and none of them has expired; "

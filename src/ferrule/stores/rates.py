@@ -22,7 +22,7 @@ class RateLimitStore(Protocol):
         """Take one token from a bucket.
 
         Args:
-            key: of the bucket; a new bucket is full.
+            key: the key of the bucket; a new bucket is full.
             size: number of tokens of a full bucket, at least 1.
             per_s: seconds in which an empty bucket fills, more than 0.
 

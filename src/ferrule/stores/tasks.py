@@ -120,7 +120,7 @@ class TaskStore(Protocol):
             limit: maximum number of records.
 
         Raises:
-            KeyError: ``after`` is no record of this owner, or has expired.
+            KeyError: ``after`` is not a record of this owner, or has expired.
             OSError: the store cannot be reached.
         """
         ...

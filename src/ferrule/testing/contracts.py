@@ -78,7 +78,7 @@ class MarksContract(StoreContract):
         assert (await marks.begin("other", ttl_s=60)).state == "mine"
 
     async def test_an_outcome_is_kept_for_everybody_else(self) -> None:
-        """Bytes are opaque, also those that are no text."""
+        """Bytes are opaque, also those that are not text."""
         marks = await self.make()
         await marks.begin("k", ttl_s=60)
         await marks.finish("k", b"\x00\xff", ttl_s=60)
@@ -551,7 +551,7 @@ class TaskStoreContract(StoreContract):
         raise AssertionError(f"{task.task_id} was taken beyond the bounds {bounds}")
 
     async def test_pages_are_the_owners_newest_first(self) -> None:
-        """A cursor that is no record of the owner is refused."""
+        """A cursor that is not a record of the owner is refused."""
         store = await self.make()
         for number in range(5):
             await self.put(store, self.task(f"a{number}", owner="ann"))

@@ -107,7 +107,7 @@ class SchemaOracle:
             revision: what the connection speaks.
             direction: who emitted it.
             message: request, notification or response.
-            method: of a response, the method it answers; not needed when the request was seen in the same scope.
+            method: for a response, the method that it answers; not needed when the request was seen in the same scope.
             scope: anything hashable that identifies the connection.
 
         Raises:

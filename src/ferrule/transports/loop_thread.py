@@ -38,7 +38,7 @@ class LoopThread:
     """An event loop in its own thread.
 
     Args:
-        name: of the thread.
+        name: the name of the thread.
 
     Attributes:
         open: what is closed when the process exits.

@@ -192,7 +192,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _copied(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Return a copy of builtins with ``leaf`` applied to all keys and all values that are no container."""
+    """Return a copy of builtins with ``leaf`` applied to all keys and all values that are not container."""
     # A stack instead of recursion: the depth of a value is limited by `MAX_DEPTH`, not by the interpreter.
     top: list[Any] = [value]
     todo: list[tuple[Any, Any, Any]] = [(top, 0, value)]  # (container of the copy, its index or key, original)
@@ -276,7 +276,7 @@ def _decoder_for(type_: Any) -> msgspec.json.Decoder[Any]:
 
 def _may_hold_surrogates(data: bytes | bytearray | memoryview | str, error: Exception) -> bool:
     """Return whether a refused message contains an escaped surrogate, and may be valid otherwise."""
-    # The text of msgspec's error differs by the place of the surrogate, so that it is no evidence.
+    # The text of msgspec's error differs by the place of the surrogate, so that it is not evidence.
     if not isinstance(error, msgspec.DecodeError):
         return False
     if isinstance(data, str):

@@ -131,8 +131,8 @@ def decode_header_value(value: str) -> str:
         value: as an HTTP server decodes it, each byte as one character (Latin-1).
 
     Raises:
-        HeaderValueError: the part between the markers is no strict base64 of UTF-8, or the value has control characters
-            or characters outside ASCII (the sender's fault).
+        HeaderValueError: the part between the markers is not strict base64 of UTF-8, or the value has control
+            characters or characters outside ASCII (the sender's fault).
     """
     value = value.strip(" \t")
     if not _READABLE.fullmatch(value):
@@ -195,7 +195,7 @@ def compile_param_plan(input_schema: Any) -> tuple[ParamHeader, ...]:
         input_schema: the decoded ``inputSchema``; anything that is not an object has no annotations.
 
     Raises:
-        InvalidHeaderAnnotation: a name that is no HTTP token or not unique (whatever its case), a type other than
+        InvalidHeaderAnnotation: a name that is not an HTTP token or not unique (whatever its case), a type other than
             string, integer and boolean, or a place that is not reached through ``properties`` alone.
     """
     plan: list[ParamHeader] = []
@@ -278,7 +278,7 @@ def check_params(
     """Return whether the headers of one call agree with its arguments.
 
     Args:
-        plan: of the called tool.
+        plan: the plan of the called tool.
         headers: received values by lower-case name.
         arguments: decoded, not validated; ``None`` if absent.
 

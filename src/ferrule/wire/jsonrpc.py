@@ -2,7 +2,7 @@
 
 Source: JSON-RPC 2.0; MCP "Base protocol". MCP restricts it: an id is text or an integer and not ``null`` (except in the
 response to a request that could not be read), params are an object, and batches exist in revision 2025-03-26 only, so
-that an array is no message here.
+that an array is not a message here.
 
 The hot path does not build these objects: it calls `message_kind` for the decoded mapping and writes responses with
 `encode_response`. `parse_message` and `decode_message` use the same classification.
@@ -111,7 +111,7 @@ class JsonRpcRequest(WireStruct, tag_field="jsonrpc", tag="2.0"):
     """A message that expects a response with the same id.
 
     Raises:
-        TypeError: the id is not text or an integer (``True`` is no integer here).
+        TypeError: the id is not text or an integer (``True`` is not an integer here).
     """
 
     id: RequestId
@@ -247,7 +247,7 @@ def parse_message(payload: dict[str, Any]) -> JsonRpcMessage:
     """Return the typed message in a decoded mapping.
 
     Raises:
-        InvalidMessage: the mapping is no message; its ``code`` is that of the error response.
+        InvalidMessage: the mapping is not a message; its ``code`` is that of the error response.
     """
     kind = message_kind(payload)
     params = payload.get("params")

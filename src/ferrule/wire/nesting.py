@@ -28,7 +28,7 @@ _RUN: Final = pattern(rb"\(+|\)+")
 def is_deeper(data: bytes | bytearray, limit: int = MAX_DEPTH) -> bool:
     """Return whether a JSON text, or the beginning of one, nests more than ``limit`` arrays and objects.
 
-    For bytes that are no JSON the result has no meaning; it takes no more time.
+    For bytes that are not JSON the result has no meaning, and is found in the same time.
     """
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")

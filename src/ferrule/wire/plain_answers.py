@@ -1,8 +1,8 @@
 """The answer to a plain ``tools/call``, decoded to its type in one pass.
 
-What has any other member, or another shape, is no plain answer: `decode_plain_answer` raises, and its caller gives the
-bytes to `ferrule.wire.codec.decode`, as if it had not looked. Members that no type has, inside content blocks, are only
-skipped: no caller gets them on either path.
+What has any other member, or another shape, is not a plain answer: `decode_plain_answer` raises, and its caller gives
+the bytes to `ferrule.wire.codec.decode`, as if it had not looked. Members that no type has, inside content blocks, are
+only skipped: no caller gets them on either path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The envelope of a plain ``tools/call``: a request that has nothing but what every call needs, typed in one pass.
 
-A message that has any other member is no plain call, and neither is one that is broken: `decode_plain_call` raises for
-both, and its caller gives the bytes to `ferrule.wire.codec.decode`, as if it had not looked. What is accepted here is
-accepted there, too: the members that stay `Raw` (``arguments``, ``_meta``) are only skipped by msgspec, which reads
+A message that has any other member is not a plain call, and neither is one that is broken: `decode_plain_call` raises
+for both, and its caller gives the bytes to `ferrule.wire.codec.decode`, as if it had not looked. What is accepted here
+is accepted there, too: the members that stay `Raw` (``arguments``, ``_meta``) are only skipped by msgspec, which reads
 less strictly than it decodes, so code that uses them decodes them in full.
 
 The same envelope serves both eras. They differ in what ``_meta`` holds.

@@ -109,7 +109,7 @@ class EventReader:
 
     Args:
         max_bytes: maximum size of an event: its lines without their ends. Comments do not count.
-        last_event_id: of the stream that this one continues; used until an event has another id.
+        last_event_id: the last event id of the stream that this one continues; used until an event has another id.
         retry_ms: the reconnection time of the stream that this one continues, in milliseconds; ``None`` for none.
 
     Attributes:

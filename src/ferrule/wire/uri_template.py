@@ -406,7 +406,7 @@ def _read_query(variables: tuple[_Variable, ...], query: str) -> list[tuple[_Cap
 
 
 def _gather(found: list[tuple[_Capture, str | None]]) -> dict[str, MatchedValue] | None:
-    """Return the decoded values by name; ``None`` if they contradict one another or hold escapes that are no UTF-8."""
+    """Return the decoded values by name; ``None`` if they contradict one another or hold escapes that are not UTF-8."""
     values: dict[str, MatchedValue] = {}
     prefixes: list[tuple[str, str]] = []
     for capture, raw in found:

@@ -183,7 +183,7 @@ async def test_a_failing_scopes_function_refuses_every_use(caplog: pytest.LogCap
 
 
 async def test_a_function_of_scopes_may_give_a_text() -> None:
-    """As scopes= itself does; its letters are no scopes."""
+    """As scopes= itself does; its letters are not scopes."""
     app: MCPServer[Any] = MCPServer("x")
     app.add_tool(lambda: "x", name="x", scopes=lambda principal, arguments: "notes other")
     with pytest.raises(InsufficientScope) as refused:

@@ -48,7 +48,7 @@ def test_a_format_gives_the_registered_media_type(made, mime_type):
     ],
 )
 def test_a_compressed_file_is_of_the_type_of_its_compression(name, mime_type):
-    """Its bytes are no JSON."""
+    """Its bytes are not JSON."""
     resource = File(b"\x1f\x8b\xff", name=name).block().resource
     assert resource is not None
     assert resource.mime_type == mime_type

@@ -90,7 +90,7 @@ async def test_a_state_of_another_principal_is_refused(app):
 
 @pytest.mark.parametrize("changes", [{"name": "other"}, {"arguments": {"amount": 2}}, {"arguments": {}}])
 async def test_a_state_of_another_call_is_refused(app, changes):
-    """Consent to one transfer is no consent to another."""
+    """Consent to one transfer is not consent to another."""
     call = await Call(app, amount=1).send()
     assert await outcome(call.request({}, **changes)) == "-32602 foreign_call"
 

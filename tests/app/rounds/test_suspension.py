@@ -267,7 +267,7 @@ async def test_a_body_may_return_questions_as_often_as_a_call_may_take_rounds(wa
 
 
 async def test_without_a_writer_a_question_ends_the_round(waiting: Waiting) -> None:
-    """The call is no task yet."""
+    """The call is not a task yet."""
     asks_twice(waiting)
     waiting.attaches = False
     assert (await waiting.start())["resultType"] == "input_required"

@@ -54,7 +54,7 @@ def test_each_style_gives_the_same_reading(text):
 
 
 def test_text_without_sections_is_the_description_as_it_stands():
-    """A colon or a list in prose is no section."""
+    """A colon or a list in prose is not a section."""
     text = "Convert: a to b.\n\n- one\n- two\n\nNote: not a section."
     assert parse(text) == Doc(text)
 
@@ -66,7 +66,7 @@ def test_an_empty_docstring_has_no_description(text):
 
 
 def test_a_docstring_that_starts_with_a_section_has_no_description():
-    """The section's text is no description."""
+    """The section's text is not a description."""
     doc = parse("\n    Args:\n        a: b\n    ")
     assert doc == Doc(None, {"a": "b"})
 

@@ -141,7 +141,7 @@ class PlainMoments:
 
 @pytest.mark.parametrize("hint", [PlainMoments, Moments])
 def test_no_format_is_announced_that_a_value_may_break(hint):
-    """A time without offset is no RFC 3339 time; clients that check formats refuse the whole call."""
+    """A time without offset is not an RFC 3339 time; clients that check formats refuse the whole call."""
     schema = exact_schema(shape_of(hint), output=True)
     formats = {name: part.get("format") for name, part in schema["properties"].items()}
     assert formats.pop("aware") == "date-time"

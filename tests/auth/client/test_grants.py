@@ -310,7 +310,7 @@ def test_metadata_that_do_not_say_whose_they_are_are_an_error(kind: str, member:
     ],
 )
 def test_metadata_that_a_server_names_and_cannot_show_lead_nowhere_else(answer: AuthResponse) -> None:
-    """It is no server of 2025-03-26: registration and code do not go to the server itself because of a typing error."""
+    """It is not a server of 2025-03-26: registration and code do not go there because of a typing error."""
     hint = "https://mcp.example.com/metadata"
     world = World({hint: answer})
     with pytest.raises(DiscoveryFailed, match="which the server names for its metadata"):

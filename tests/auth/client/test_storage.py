@@ -121,7 +121,7 @@ async def test_what_was_changed_or_moved_is_not_believed(tmp_path: Path) -> None
 async def test_a_broken_key_file_is_said_so(tmp_path: Path) -> None:
     """Overwriting it would throw every token away without a word."""
     (tmp_path / "key").write_bytes(b"short")
-    with pytest.raises(AuthError, match="is no key"):
+    with pytest.raises(AuthError, match="is not a key"):
         await EncryptedFileStorage(tmp_path).get("a")
 
 

@@ -113,7 +113,7 @@ async def test_a_token_that_is_not_good_is_refused(server: Protected, case: str)
 
 
 async def test_a_token_of_another_kind_of_jwt_is_refused(server: Protected) -> None:
-    """An ID token, a logout token or a DPoP proof is signed with the same keys and is no access token."""
+    """An ID token, a logout token or a DPoP proof is signed with the same keys and is not an access token."""
     settings = server.issuer.settings
     claims = {"iss": settings.issuer, "aud": server.url, "exp": int(time.time()) + 60, "scope": "mcp", "sub": "ada"}
     kid = key_thumbprint(settings.signing_key)
@@ -175,7 +175,7 @@ async def test_no_verdict_is_no_refusal_of_the_token() -> None:
 
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
 async def test_a_session_belongs_to_who_opened_it(server: Protected, verb: str) -> None:
-    """A session id is no credential: to anybody else it does not exist, and DELETE does not end it."""
+    """A session id is not a credential: to anybody else it does not exist, and DELETE does not end it."""
     ada, eve = server.token(sub="ada"), server.token(sub="eve")
     session_id = await server.open_session(ada)
     message = request(2, "tools/list") if verb == "POST" else None

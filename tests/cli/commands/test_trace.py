@@ -133,7 +133,7 @@ def test_a_host_that_goes_away_takes_its_request_with_it(tmp_path: Path) -> None
 
 
 def test_what_http_cannot_trace_says_so(tmp_path: Path) -> None:
-    """A file is no URL, a foreign Host is refused, and a server that is away is a 502 with the reason."""
+    """A file is not a URL, a foreign Host is refused, and a server that is away is a 502 with the reason."""
     done = ferrule("trace", PROBE, "--http", "--to", str(tmp_path / "r"))
     assert (done.returncode, "ferrule run FILE --http" in done.stderr) == (2, True)
     done = ferrule("trace", PROBE, "--to", str(tmp_path / "no" / "folder"))

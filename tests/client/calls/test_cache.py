@@ -40,7 +40,7 @@ async def test_no_time_to_live_is_too_long(ttl_ms: Any) -> None:
 
 @pytest.mark.parametrize("ttl_ms", [0, -1, -1e308, float("nan"), "5", None, True])
 async def test_no_time_keeps_nothing(ttl_ms: Any) -> None:
-    """Nor what is no number."""
+    """Nor what is not a number."""
     store = Careful()
     cache = ResultCache(store, server="s", partition="p")
     await cache.put("tools/list", None, {"tools": [], "ttlMs": ttl_ms}, cache.before("tools/list"))

@@ -87,7 +87,7 @@ async def test_a_wait_can_end_and_begin_again(mode: str) -> None:
 
 @ERAS
 async def test_cancelling(mode: str) -> None:
-    """A finished task stays as it is, and asking twice is no error."""
+    """A finished task stays as it is, and asking twice is not an error."""
     server = Server()
     async with Client(server.app, mode=mode, elicitation_handler=answer) as client:
         handle = await client.start_tool("greet")

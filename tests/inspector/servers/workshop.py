@@ -189,7 +189,7 @@ def hostile(kind: Literal["script", "links", "picture", "svg"] = "script") -> li
             Link("https://example.com/harmless?<b>", name="the web"),
         ]
     if kind == "picture":
-        return [Image(b"this is no picture", mime_type="image/png"), Image(b"<html>", mime_type="text/html")]
+        return [Image(b"this is not a picture", mime_type="image/png"), Image(b"<html>", mime_type="text/html")]
     return [Image(b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned = 6'/>", mime_type="image/svg+xml")]
 
 

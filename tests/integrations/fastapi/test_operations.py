@@ -248,7 +248,7 @@ async def test_the_authors_own_openapi_function_is_used_and_nothing_of_the_appli
 
 @pytest.mark.filterwarnings("ignore:The `root_path` parameter")
 async def test_servers_prefixes_and_websockets() -> None:
-    """``servers`` decides nothing, ``root_path`` is in links once, and a websocket is no operation."""
+    """``servers`` decides nothing, ``root_path`` is in links once, and a websocket is not an operation."""
     app = FastAPI(servers=[{"url": "https://elsewhere.example/api"}], root_path="/proxied")
 
     @app.websocket("/ws")

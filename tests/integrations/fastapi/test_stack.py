@@ -65,7 +65,7 @@ def guarded() -> FastAPI:
 
 @both_eras
 async def test_security_denies_and_the_model_sees_why(mode: str) -> None:
-    """Credentials are no arguments, and a refusal is a tool error with the status and the text."""
+    """Credentials are not arguments, and a refusal is a tool error with the status and the text."""
     server = expose(guarded(), include="*")
     async with Client(server, mode=mode) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}

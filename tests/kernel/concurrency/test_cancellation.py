@@ -204,7 +204,7 @@ async def test_a_body_is_driven_like_any_awaitable(any_backend: str) -> None:
 
 
 class Failing:
-    """An awaitable that is no coroutine."""
+    """An awaitable that is not a coroutine."""
 
     def __await__(self) -> Any:
         return self.run().__await__()
@@ -453,7 +453,7 @@ async def test_a_time_out_in_middleware_ends_the_body(within: Any, tool: str) ->
 
 
 async def test_a_components_time_out_holds_after_a_group_that_failed() -> None:
-    """The count that the group left is no second cancellation."""
+    """The count that the group left is not a second cancellation."""
     app, _ = waiting()
     async with Client(app) as client:
         result = await client.call_tool("group_within_a_timeout")

@@ -172,7 +172,7 @@ async def test_broken_notifications_and_responses_are_dropped(caplog: pytest.Log
 
 
 async def test_what_reading_produced_instead_of_a_message_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    """Bytes that are no JSON are -32700 with a null id; the loop goes on."""
+    """Bytes that are not JSON are -32700 with a null id; the loop goes on."""
     async with dispatching({"echo": echo}) as (peer, _):
         peer.send(DecodeError("Not JSON"), RuntimeError("secret"))
         assert await peer.receive() == {

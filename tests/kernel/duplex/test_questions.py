@@ -67,7 +67,7 @@ async def test_a_token_of_the_wrong_type_is_ignored(token: Any) -> None:
 
 
 async def test_an_outbound_request_gets_its_response_among_other_messages() -> None:
-    """Ids rise, requests of the peer under the same id are no answers, and order does not matter."""
+    """Ids rise, requests of the peer under the same id are not answers, and order does not matter."""
     async with dispatching({"echo": echo}) as (peer, dispatcher), anyio.create_task_group() as tasks:
         found: dict[str, Any] = {}
 

@@ -282,7 +282,7 @@ async def test_a_client_that_goes_away_cancels_its_call() -> None:
 
 @pytest.mark.anyio
 async def test_errors_have_the_status_that_they_have_elsewhere() -> None:
-    """A tool's error is a result, and what is no result of a tool is an error with its HTTP status."""
+    """A tool's error is a result, and what is not a result of a tool is an error with its HTTP status."""
     app: MCPServer[Any] = MCPServer("plain", version="1")
 
     @app.tool

@@ -91,7 +91,7 @@ async def test_a_body_is_never_taken_for_a_request(name: str, split: bool) -> No
                 await client.send(raw[at : at + 1])
         else:
             await client.send(raw)
-        assert [id for _, id in await answers(client)] in ([None], [None, "last"])  # the body is no JSON
+        assert [id for _, id in await answers(client)] in ([None], [None, "last"])  # the body is not JSON
 
 
 @pytest.mark.parametrize("upgrade", ["h2c", "websocket", "foo"])

@@ -136,7 +136,7 @@ async def test_a_large_body_is_413_and_the_answer_can_be_read() -> None:
 
 
 async def test_what_is_no_http_is_400() -> None:
-    """And smuggling by two lengths is no HTTP."""
+    """And smuggling by two lengths is not HTTP."""
     async with Steered().serving() as port:
         for raw in (
             b"NOT HTTP\r\n\r\n",

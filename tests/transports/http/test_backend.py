@@ -365,7 +365,7 @@ async def test_what_fails_at_the_proxy_names_it() -> None:
     for url in ("http://server.example/mcp", "https://server.example/mcp"):
         with pytest.raises(HttpConnectFailed, match=r"\(through the proxy http://127\.0\.0\.1:9\)"):
             await Client(url, proxy="http://127.0.0.1:9").connect()
-        with pytest.raises(HttpConnectFailed, match=r"socks5://127\.0\.0\.1:9 is no HTTP proxy.*http="):
+        with pytest.raises(HttpConnectFailed, match=r"socks5://127\.0\.0\.1:9 is not an HTTP proxy.*http="):
             await Client(url, proxy="socks5://127.0.0.1:9").connect()
 
 

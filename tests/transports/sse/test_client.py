@@ -216,7 +216,7 @@ async def test_a_message_is_not_redirected_to_another_origin() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 407, 429, 500, 502, 503])
 async def test_an_event_stream_that_is_refused_for_now_says_its_status(status: int) -> None:
-    """It is no proof that the URL is no server of this kind."""
+    """It is not proof that the URL is not a server of this kind."""
 
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(status, b"the reason")
@@ -267,7 +267,7 @@ async def test_an_endpoint_of_another_origin_is_refused(named: str) -> None:
         return True
 
     async with ScriptedServer(TwoEndpoints(get=get)) as server:
-        with pytest.raises(SseRefused, match=r"another origin|no URL"):
+        with pytest.raises(SseRefused, match=r"another origin|not a URL"):
             await client_of(server).connect()
 
 

@@ -307,7 +307,7 @@ logging.warning("later")
 
 
 def test_what_a_program_prints_before_at_the_start_and_after_is_not_on_the_wire() -> None:
-    """A host reads until the pipe ends, and one line that is no message may end the session for it."""
+    """A host reads until the pipe ends, and one line that is not a message may end the session for it."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", CHATTY],

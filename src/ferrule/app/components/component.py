@@ -49,7 +49,7 @@ class Component(Generic[OptionsT]):
 
     Attributes:
         spec, name, options: as given.
-        tags: of the options.
+        tags: the tags of the options.
         number: position in the order of registration, from 1.
         enabled: whether it is enabled in the server whose index holds it.
         is_offered: whether the mounted server shows it; always true for a server's own components.

@@ -125,7 +125,7 @@ class PromptSet:
             InvalidParams: there is no such prompt, or its arguments do not fit ("Prompts", error handling).
             InsufficientScope: the token lacks a scope.
             MCPError: the function raised `ToolError`; with its text.
-            InternalError: the function returned something that is no message.
+            InternalError: the function returned something that is not a message.
         """
         prompt = self.index.live.get(name)
         if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
@@ -190,7 +190,7 @@ def _message(value: Any) -> PromptMessage:
             try:
                 content = convert(content, ToolContentBlock)
             except ConvertError as error:
-                raise ResultError(f"a message's content is no content block: {error}") from error
+                raise ResultError(f"a message's content is not a content block: {error}") from error
         return PromptMessage(value["role"], _block(content))
     return PromptMessage("user", _block(value))
 

@@ -311,7 +311,7 @@ class ComponentRegistry(Generic[LifespanT]):
         Args:
             tool, prompt: the component's name.
             resource: the URI or the template's text.
-            tag: of components of any kind.
+            tag: a tag of components of any kind.
 
         Raises:
             KeyError: there is no component of that name.

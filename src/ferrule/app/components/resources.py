@@ -241,7 +241,7 @@ class ResourceSet:
             ResourceNotFound: there is no such resource; with the code of the connection's revision.
             InsufficientScope: the token lacks a scope.
             MCPError: the function raised `ToolError`; with its text.
-            InternalError: the function returned something that is no contents.
+            InternalError: the function returned something that is not contents.
         """
         found = self.find(uri, lambda guard: guard.is_visible(ctx)) or self._found_otherwise(ctx, uri)
         if found is None:

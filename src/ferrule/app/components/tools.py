@@ -13,7 +13,7 @@ arguments that do not fit the parameters        a result with ``isError`` that d
 a result that does not fit the declared type    a result with ``isError``; logged as the author's mistake
 `MCPError` and its subclasses                   a protocol error, as raised
 any other ``Exception``                         a result with ``isError`` without details; logged in full
-a ``BaseException`` that is no cancellation     the same; see `ferrule.kernel.concurrency.cancellation`
+a ``BaseException`` that is not a cancellation  the same; see `ferrule.kernel.concurrency.cancellation`
 an exception group with one exception           as that exception
 an exception group with several                 as any other ``Exception``
 an unknown tool                                 -32602
@@ -103,12 +103,14 @@ class ToolComponent(Component[ToolOptions]):
     Attributes:
         annotations: the published annotations.
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
-        wrap: an extension's ``(tool, run) -> run`` around the body; set before the first call.
+        wrap: an extension's ``(tool, run) -> run`` around the body; set by `ferrule.extensions.tasks` before the first
+            call.
         limits: maximum duration and concurrency of calls; ``None`` for no limits.
-        plain: how the fast path calls it; ``False`` if it does not, ``None`` before `make_plain`.
+        plain: how the fast path calls it; ``False``: it does not; ``None``: not known before `make_plain` is called.
         has_own_schema: whether the author wrote the input schema.
         schema_mode: ``"model"`` or ``"exact"``.
-        run: ``await run(ctx, arguments)`` returns the result; compiled on first use.
+        run: ``await run(ctx, arguments)`` returns the result. Set to `_first_run`, which replaces it at the first call
+            by the compiled function, wrapped by the extension (`wrap`) if there is one.
 
     Raises:
         RegistrationError: ``input_schema`` does not describe an object.
@@ -326,7 +328,7 @@ class ToolComponent(Component[ToolOptions]):
         return self._function
 
     def _conclude(self) -> Conclude:
-        """``await conclude(ctx, begin)``: what the body gives or raises that ``begin()`` begins, as a result."""
+        """Return a function that awaits ``begin()`` and converts its value or exception to a result."""
         project, failed = self.plan.project, self._failed
 
         async def conclude(ctx: ServerRequestContext[Any], begin: Callable[[], Awaitable[Any]]) -> Any:
@@ -412,14 +414,14 @@ class ToolSet:
     """The tools of one server, and the two methods that serve them.
 
     Args:
-        settings: of the server.
+        settings: the settings of the server.
         on_change: called after every change.
         defaults: options of tools that do not set them.
 
     Attributes:
         index: the tools by name.
         unchecked: tools whose types used an undefined name when they were registered.
-        search: what is listed in place of too many tools; ``None`` where all are listed.
+        search: the search that is listed in place of too many tools; ``None`` where all tools are listed.
         fast_calls, general_calls: how many calls each path has taken; see `ferrule.kernel.plain_tools`.
     """
 
@@ -469,13 +471,13 @@ class ToolSet:
         self.serve()
 
     def serve(self) -> None:
-        """Register the handlers of ``tools/list`` and ``tools/call``, unless they are."""
+        """Register the handlers of ``tools/list`` and ``tools/call``, unless they are registered."""
         if self._server.get_request_handler("tools/call") is None:
             self._server.add_request_handler("tools/list", self._list, trusted=True)
             self._server.add_request_handler("tools/call", self.handler, trusted=True)
 
     def _check(self, component: ToolComponent) -> None:
-        """Raise the errors that the first list or call would raise, as far as finding them is cheap."""
+        """Raise those errors of the first list or call that can be found cheaply."""
         spec = component.spec
         check_dependencies(spec)
         if component.options.output_schema is not None:
@@ -613,7 +615,7 @@ def check_name(name: str) -> None:
         RegistrationError: the name is empty, has more than 128 characters, or has other characters than ASCII letters,
             digits, ``_``, ``-`` and ``.``.
     """
-    # No pattern for what nearly every name is: it would be compiled at each start of a process.
+    # No pattern for the names that nearly all tools have: it would be compiled at each start of a process.
     if len(name) <= _SAFE_LENGTH and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum():
         return
     if name == "<lambda>":

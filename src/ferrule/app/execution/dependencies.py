@@ -157,13 +157,13 @@ def inject(
             for name, place in parameters:
                 kwargs[name] = values[place]
             return await function(**kwargs)
-        raise RuntimeError("A dependency swallowed the exception of its function; let it go on")
+        raise RuntimeError("A dependency swallowed the exception of its function; raise it again")
 
     return with_cleanup if plan.has_cleanup else plain
 
 
 def takes_context(spec: FunctionSpec) -> bool:
-    """Return whether a function, or what it depends on, takes a `Context`; yes as long as that cannot be said."""
+    """Return whether a function, or what it depends on, takes a `Context`; ``True`` if its types are not known yet."""
     if spec.is_pending or spec.context_parameter is not None:
         return True
     if not spec.dependencies:
@@ -172,5 +172,5 @@ def takes_context(spec: FunctionSpec) -> bool:
 
 
 def check_plan(spec: FunctionSpec) -> None:
-    """Raise what `inject` would."""
+    """Raise the `SignatureError` that `inject` would raise."""
     _Plan(spec)

@@ -191,7 +191,7 @@ class TimingOf:
 
     Attributes:
         method: such as ``tools/call``.
-        name: of the tool or prompt, or the URI; ``None`` for a method without one.
+        name: the name of the tool or prompt, or the URI; ``None`` for a method without one.
         elapsed_s: its duration in seconds.
         outcome: ``"ok"``, ``"error"`` (a result with ``isError``), ``"input_required"``, the code of a protocol error,
             or the class of an exception.
@@ -236,7 +236,7 @@ class LogRequests(Timing):
 
     Args:
         logger: where to.
-        level: of requests that went well; others are warnings.
+        level: the log level of requests that went well; others are warnings.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ def writer_for(plan: ResultPlan, revision: Revision, finish: Callable[[Any], Any
     """Return what writes the results of one tool for clients of a revision.
 
     Args:
-        plan: of the tool.
-        revision: of the client.
+        plan: the plan of the tool.
+        revision: the revision of the client.
         finish: a result → the finished result.
     """
     if plan.validate is not None:

@@ -83,8 +83,14 @@ class ResultPlan:
     """Converts the return values of one tool to results; see `plan_result`.
 
     Attributes:
-        kind: see the module's docstring.
-        schema: the published output schema; ``None`` if there is none.
+        kind: ``"text"`` for ``str``, ``"typed"`` for a declared type, ``"free"`` for none, ``"content"`` for blocks.
+        shape: the declared type; ``None`` for a free result and for content.
+        schema: the published output schema, or a function that makes it, before `output_schema` was called; ``None`` if
+            there is none.
+        encoder: returns structured data as text; ``None`` for JSON.
+        structured: whether ``structuredContent`` is sent.
+        max_bytes: the maximum number of bytes of a result.
+        validate: raises an exception for data that the author's own schema refuses; ``None`` without such a schema.
         wraps: whether older revisions get the value wrapped in ``result``.
         has_opaque_part: whether the schema of some part comes from another library, such as pydantic.
         project: converts a return value.
@@ -441,8 +447,8 @@ def _is_open(shape: Shape) -> bool:
 
 
 def _without_input_required(annotation: Any) -> Any:
-    """Return a return type without `InputRequired`, which is no result (``-> str | InputRequired``)."""
-    if getattr(annotation, "is_input_required", False):  # any class of the author's, or none of them
+    """Return a return type without `InputRequired`, which is not a result (``-> str | InputRequired``)."""
+    if getattr(annotation, "is_input_required", False):  # the class may be `InputRequired` or one of the author's
         return Any
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation

@@ -1,4 +1,4 @@
-"""The questions and steps of one call, as far as both eras share them: keys, scopes, steps, checks.
+"""The part of questions and steps that both eras share: keys, scopes, steps and checks.
 
 `Rounds` is the interface that ``Context`` uses. In the legacy era `PushRounds` sends each question to the client and
 waits. In the modern era ``ReplayRounds`` (in ``replay.py``) ends the round and later runs the body again. Both refuse
@@ -99,7 +99,7 @@ class TaskSide(Protocol):
 
     @property
     def task_id(self) -> str | None:
-        """The task's id, ``None`` while the call is none."""
+        """The task's id; ``None`` while the call is not a task."""
         ...
 
 
@@ -108,7 +108,7 @@ class Rounds(ABC):
 
     Args:
         request: the call.
-        settings: of the server.
+        settings: the settings of the server.
         journal: the record of earlier rounds.
 
     Attributes:
@@ -155,7 +155,7 @@ class Rounds(ABC):
         """Return a key for a third party, which is equal in all rounds and forks of this call and of no other call.
 
         Raises:
-            RoundsError: ``name`` is no valid key.
+            RoundsError: ``name`` is not a valid key.
         """
         check_key(name)
         # 128 bits; a digest, because third parties limit the length of such keys and must not learn the id of the call.
@@ -279,7 +279,7 @@ class Rounds(ABC):
             StepInDoubt: with ``once``, another process began it and the outcome is not known.
             AmbiguousKey: another branch runs a step of this name at the same time.
             NotSupportedHere: called inside another step, or after the call has ended.
-            RoundsError: ``name`` is no valid key.
+            RoundsError: ``name`` is not a valid key.
         """
         await self.check_open()
         check_key(name)
@@ -334,7 +334,7 @@ class Rounds(ABC):
         return self.settings.state.max_s
 
     async def run_step(self, call: StepCall) -> Entry:
-        """Run a step that is not recorded, record its outcome, and return the entry.
+        """Run a step that has no recorded outcome yet, and record the outcome, and return the entry.
 
         It raises only when it is cancelled from outside.
         """

@@ -55,7 +55,7 @@ class StepFailed(RoundsError):
     """A step raised an exception; it is recorded, so that each later round raises the same.
 
     Attributes:
-        name: of the step.
+        name: the name of the step.
         error: type and text of the exception.
     """
 
@@ -103,7 +103,7 @@ class StateTampered(StateRefused):
 
 
 class StateUnknownKey(StateTampered):
-    """The state was sealed with a key that this process does not have, or is no state."""
+    """The state was sealed with a key that this process does not have, or is not a state."""
 
     reason = "unknown_key"
 

@@ -251,7 +251,7 @@ class InteractionMixin:
         the call continues.
 
         Returns:
-            The task's id; ``None`` if the call is no task.
+            The task's id; ``None`` if the call is not a task.
         """
         await yield_to_loop(self.request.session)
         side = self._task_side
@@ -259,7 +259,7 @@ class InteractionMixin:
 
     @without_result
     async def set_status(self, message: str | None) -> None:
-        """Set the task's status message, for people and models; do nothing if the call is no task."""
+        """Set the task's status message, for people and models; do nothing if the call is not a task."""
         await self._check_open()
         await yield_to_loop(self.request.session)
         side = self._task_side
@@ -294,7 +294,7 @@ class InteractionMixin:
         """Return a context manager that puts the keys of questions and steps inside it under a scope.
 
         Raises:
-            RoundsError: ``name`` is no valid key.
+            RoundsError: ``name`` is not a valid key.
         """
         from ferrule.app.rounds.keys import check_key, scoped
 

@@ -23,7 +23,7 @@ class Entry:
     Attributes:
         sequence: number of its batch; equal for answers that arrived together.
         kind: one of `EntryKind`.
-        digest: of the question's content or the step's arguments when it was recorded.
+        digest: the digest of the question's content or the step's arguments when it was recorded.
         value: the raw answer, the step's result, the text of a failure, or the seconds that the caller of an abandoned
             step waited before it was cancelled.
         consumed: whether a round has delivered it to the body.
@@ -41,7 +41,7 @@ class Outstanding:
     """A question that waits for its answer.
 
     Attributes:
-        digest: of its content.
+        digest: the digest of its content.
         asked_at: time at which it was asked first, in seconds since the epoch.
         refused: number of answers that did not fit.
         timeout_s: seconds after which it expires; ``None`` for no limit.

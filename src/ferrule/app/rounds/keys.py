@@ -39,7 +39,7 @@ def check_key(key: str) -> str:
         RoundsError: it is empty, longer than 64 characters, or has other characters (the author's mistake).
     """
     if not _EXPLICIT.fullmatch(key):
-        raise RoundsError(f"{key!r} is no key: 1 to 64 letters, digits, '_', '.' and '-'")
+        raise RoundsError(f"{key!r} is not a key: 1 to 64 letters, digits, '_', '.' and '-'")
     return key
 
 

@@ -97,7 +97,7 @@ class Question:
 
     Attributes:
         method: the method of the request that asks it.
-        params: of that request, in wire shape; ``None`` for none.
+        params: the params of that request, in wire shape; ``None`` for none.
         read: converts a raw result to the answer for the author.
         key: the author's own key; ``None`` for one made from the digest.
         timeout_s: seconds after which it expires; ``None`` for no limit.
@@ -193,7 +193,7 @@ def _make_form(wanted: Any) -> Form:
 
     def read(content: Any) -> Any:
         if not isinstance(content, Mapping):
-            raise MisfitAnswer("the content is no object")
+            raise MisfitAnswer("the content is not an object")
         given = cast("Mapping[str, Any]", content)
         # As for arguments: null means that the field is absent, if its type forbids null and it has a default.
         made = {name: value for name, value in given.items() if value is not None or name not in fillable - takes_null}
@@ -261,7 +261,7 @@ def _checked_by(schema: dict[str, Any]) -> Callable[[Any], Any]:
 
     def read(content: Any) -> Any:
         if not isinstance(content, Mapping):
-            raise MisfitAnswer("the content is no object")
+            raise MisfitAnswer("the content is not an object")
         # Compiled at the first answer: most forms are answered once, and the validator is a large import.
         if not made:
             from ferrule.app.signatures.validation import problems_by
@@ -302,7 +302,7 @@ def elicit_url_question(
 
     Args:
         message: the reason, shown to the user.
-        url: of the page.
+        url: the URL of the page.
         elicitation_id: for revisions that require one.
         key, timeout_s: see `Question`.
     """

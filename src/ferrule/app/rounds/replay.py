@@ -265,7 +265,7 @@ class ReplayRounds(Rounds):
     def _is_own_cancellation(self) -> bool:
         """Return whether the body itself cancelled the caller of a step, so that the body continues.
 
-        The count of cancellations of the body's task is no evidence: ``asyncio.timeout`` raises it too.
+        The count of cancellations of the body's task is not evidence: ``asyncio.timeout`` raises it too.
         """
         if self._suspended or self._is_over:
             return False
@@ -585,7 +585,7 @@ class ReplayRounds(Rounds):
     def _has_another_cancellation(self) -> bool:
         """Return whether the request was cancelled while this round cancelled the body.
 
-        The count alone is no evidence: a failed task group may have left it raised (before Python 3.13). Nor is a call
+        The count alone is not evidence: a failed task group may have left it raised (before Python 3.13). Nor is a call
         of ``cancel()`` from outside: it may come from a ``timeout`` in the body, which then takes it back.
         """
         carrier = self.request.session.interruptible

@@ -98,12 +98,12 @@ def _leave(session: ServerSession) -> None:
 
 
 def attach_body(session: ServerSession, task: Any, *, is_over: bool) -> None:
-    """Let a body that is already running, or has ended, ask and take steps as one that `run_body` runs.
+    """Allow questions and steps in a body that was not started by `run_body`, and is running or has ended.
 
     `run_body` may still be called for it, from the same task.
 
     Args:
-        session: of the body's request.
+        session: the session of the body's request.
         task: runs the body; ``None`` for the current task.
         is_over: the body has ended.
     """
@@ -127,7 +127,10 @@ async def _exited(session: ServerSession, error: BaseException) -> Any:
 
 
 async def _begun(session: ServerSession, function: Callable[..., Awaitable[Any]], kwargs: dict[str, Any]) -> Any:
-    """Call the body of a task, or a tool that a tool calls, whose exceptions the calling tool handles."""
+    """Call a function within a call whose engine exists: the body of a task, or a tool that another tool calls.
+
+    An exception is raised in the calling tool, a ``BaseException`` as a failure.
+    """
     if not session.rounds.enter():
         return await function(**kwargs)
     try:
@@ -142,7 +145,7 @@ def rounds_of(request: ServerRequestContext[Any]) -> Rounds:
     """Return the engine of a call; made on first use.
 
     Raises:
-        NotSupportedHere: the request is no call of a tool, prompt or resource, or the call has ended.
+        NotSupportedHere: the request is not a call of a tool, prompt or resource, or the call has ended.
     """
     session = request.session
     if session.rounds is None:

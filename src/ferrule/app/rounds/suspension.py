@@ -43,9 +43,9 @@ class AskedQuestion:
 
     Attributes:
         key: its place in the body.
-        digest: of its content.
+        digest: the digest of its content.
         refused: number of answers that did not fit; the question is asked again after each.
-        method, params: of the request that asks the question.
+        method, params: the method and the params of the request that asks the question.
     """
 
     key: str
@@ -72,7 +72,7 @@ class JournalWriter(Protocol):
 
 
 class WaitingRounds(ReplayRounds):
-    """The rounds of a call that may become a task; see the module."""
+    """The rounds of a call that may become a task: once a `JournalWriter` is attached, its body waits for answers."""
 
     _writer: JournalWriter | None = None
     _saving: asyncio.Task[None] | None = None
@@ -162,7 +162,7 @@ class WaitingRounds(ReplayRounds):
     ) -> Any:
         """Ask the questions that a function returned, call the function with the answers, and return its result.
 
-        Before the call has become a task the questions end the round, as in a call that is no task.
+        Before the call has become a task the questions end the round, as in a call that is not a task.
 
         Raises:
             RoundLimitExceeded: the function returned questions too often.

@@ -56,7 +56,7 @@ class IndexedTool(Struct, frozen=True, kw_only=True):
     """What is known of one tool.
 
     Attributes:
-        name: of the tool.
+        name: the name of the tool.
         title, description: for people and models.
         tags: free words.
         arguments: their names, as one text.
@@ -75,7 +75,7 @@ class ToolIndex:
     """Tools, found by words; safe to use from several threads.
 
     Args:
-        tools: what is indexed.
+        tools: the tools that are indexed.
 
     Raises:
         RuntimeError: this Python's SQLite was built without FTS5.

@@ -50,7 +50,7 @@ class ToolSearch:
     """Search over the tools of a server.
 
     Args:
-        tools: of the server.
+        tools: the tools of the server.
         make: makes a component of a function without registering it.
         mode: see `ToolSearchMode`.
         max_listed: tools that are listed before ``"auto"`` offers search.

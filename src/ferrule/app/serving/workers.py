@@ -53,7 +53,7 @@ def check_can_scale(app: ServedApplication, options: dict[str, Any]) -> None:
 
     Args:
         app: the server.
-        options: of ``run``.
+        options: the options of ``run``.
 
     Raises:
         WorkerError: sessions or tasks are on and there is no store that all workers share; or this is a worker.

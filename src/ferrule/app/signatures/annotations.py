@@ -93,7 +93,7 @@ class _Reader:
         return self._read_form(annotation)
 
     def _again(self, shape: Shape) -> Shape:
-        # A recursive alias is no class that msgspec could resolve by name: it needs a marker now.
+        # A recursive alias is not a class that msgspec could resolve by name: it needs a marker now.
         if id(shape) in self.open and shape.hint is None:
             shape.hint = shape_marker(shape)
         return shape
@@ -145,7 +145,7 @@ class _Reader:
             )
         if adapter.is_opaque:
             if adapter.name == "pydantic":
-                # A class that only defines the validation of another type: its values are no instances of it.
+                # A class that only defines the validation of another type: its values are not instances of it.
                 is_model = hasattr(cast("Any", cls), "__pydantic_core_schema__")
                 hint = annotation if is_model else foreign_marker(annotation, adapter)
                 return Shape("custom", hint, is_model, source=annotation, adapter=adapter)

@@ -55,7 +55,7 @@ class ArgumentProblem(msgspec.Struct, frozen=True):
     """One problem of arguments.
 
     Attributes:
-        path: of the value, such as ``days`` or ``options.tags[0]``.
+        path: the path of the value, such as ``days`` or ``options.tags[0]``.
         reason: the problem, described for a model.
     """
 

@@ -152,7 +152,7 @@ def native(value: Any, shape: Shape) -> Any:
 
 
 def flat_members(shape: Shape, *, _depth: int = 0) -> list[Shape]:
-    """Return the members of a union, of unions inside it too; a shape that is no union is its only member."""
+    """Return the members of a union, of unions inside it too; a shape that is not a union is its only member."""
     if shape.kind != "union":
         return [shape]
     if _depth > 20:

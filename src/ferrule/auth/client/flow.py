@@ -66,7 +66,7 @@ def choose_scopes(
     them (2026-07-28, "Scope selection" and "Step-up"). The URL of the metadata is never a scope.
 
     Args:
-        challenge: of the refused request; ``None`` without one.
+        challenge: the challenge of the refused request; ``None`` without one.
         found: the result of discovery.
         own: scopes that the program set.
         previous: scopes requested before.
@@ -90,9 +90,9 @@ def obtain_tokens(
     """Discover the authorization server and get tokens from it.
 
     Args:
-        settings: of the client.
+        settings: the settings of the client.
         server_url: URL of the MCP server.
-        challenge: of the refused request; ``None`` if it had none that could be parsed.
+        challenge: the challenge of the refused request; ``None`` if it had none that could be parsed.
         now: seconds since the epoch.
         previous: scopes requested before.
         bound_issuer: the authorization server that has received the program's credentials; they are sent to no other.
@@ -160,7 +160,7 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
 
     Args:
         tokens: with a refresh token.
-        settings: of the client.
+        settings: the settings of the client.
         server_url: URL of the MCP server.
         now: seconds since the epoch.
 

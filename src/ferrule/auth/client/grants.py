@@ -51,7 +51,7 @@ class GrantContext:
         endpoint: the token endpoint.
         scopes: scopes to request; ``None`` leaves the parameter out.
         policy, host_class: limits on URLs.
-        metadata: of this client, for registration.
+        metadata: the metadata of this client, for registration.
         stored: reads the identity that was registered with an issuer earlier.
         remember: stores the identity that was registered with an issuer.
         bound_issuer: the authorization server that has received the program's credentials; ``None`` before that.

@@ -18,9 +18,9 @@ class ClientCredentials(OAuth):
         client_id: from the authorization server's operator.
         client_secret: its secret; either this or ``private_key``.
         private_key: PEM or JWK, with which the program signs an assertion (recommended).
-        algorithm: of the signature; ``None`` takes the usual one of the key.
+        algorithm: the algorithm of the signature; ``None`` takes the usual one of the key.
         issuer: the only authorization server that may receive the credentials.
-        options: of `OAuth`: ``scopes``, ``storage``, ``dpop``, ``policy`` …
+        options: the options of `OAuth`: ``scopes``, ``storage``, ``dpop``, ``policy`` …
 
     Raises:
         ValueError: not exactly one of ``client_secret`` and ``private_key`` is given.
@@ -49,7 +49,7 @@ class WorkloadIdentity(OAuth):
         assertion: the JWT, or a function (sync or async) that fetches one for each token request.
         client_id: for authorization servers that require one as well.
         issuer: the only authorization server that may receive the assertion.
-        options: of `OAuth`.
+        options: the options of `OAuth`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class EnterpriseManaged(OAuth):
         idp_issuer: identifier of the identity provider.
         issuer: the only authorization server that may receive the assertion.
         subject_token_type: type of ``id_token``: ``id_token``, ``refresh_token``, or a whole URN.
-        options: of `OAuth`.
+        options: the options of `OAuth`.
     """
 
     def __init__(

@@ -199,7 +199,7 @@ class EncryptedFileStorage:
                 scratch.unlink(missing_ok=True)
         found = path.read_bytes()
         if len(found) != 32:
-            raise AuthError(f"{path} is no key of an EncryptedFileStorage")
+            raise AuthError(f"{path} is not a key of an EncryptedFileStorage")
         return found
 
     def _read(self, key: str) -> str | None:

@@ -37,7 +37,7 @@ class ClientIdentity:
         client_secret: ``None`` for a public client.
         method: client authentication at the token endpoint.
         private_key: PEM, JWK or key for ``private_key_jwt``; never stored.
-        algorithm: of its signatures; ``None`` takes the usual one of the key.
+        algorithm: the algorithm of its signatures; ``None`` takes the usual one of the key.
         redirect_uri: the registered one; ``None`` without registration.
         secret_expires_at: seconds since the epoch; 0 is never.
         source: ``"given"`` by the program, ``"document"`` or ``"registered"``.
@@ -164,8 +164,8 @@ class TokenEndpoint:
     """A token endpoint and the state of the exchange with it.
 
     Attributes:
-        url: of the endpoint.
-        issuer: of the authorization server; the audience of assertions.
+        url: the URL of the endpoint.
+        issuer: the issuer of the authorization server; the audience of assertions.
         policy, host_class: limits on the URL.
         now: seconds since the epoch, for expiry and proofs.
         dpop_key: the tokens are bound to this key; ``None``: plain bearer tokens.
@@ -217,8 +217,8 @@ def authenticated_fields(
 
     Args:
         identity: the client.
-        fields: of the request.
-        audience: of a client assertion.
+        fields: the fields of the request.
+        audience: the audience of a client assertion.
         now: seconds since the epoch.
 
     Raises:

@@ -34,7 +34,7 @@ class DemoIssuer:
         provider: its storage and decisions; ``None``: in memory, and one user consents to everything.
         fetch: fetches client metadata documents; ``None`` does not support them.
         policy: limits on the URLs of client metadata documents.
-        options: of `IssuerSettings`.
+        options: the options of `IssuerSettings`.
 
     Attributes:
         settings: its configuration.

@@ -77,7 +77,7 @@ async def register(settings: IssuerSettings, request: IssuerRequest) -> Reply:
     except DecodeError:
         members = None
     if not is_object(members):
-        raise Denied("invalid_client_metadata", "The body is no JSON object")
+        raise Denied("invalid_client_metadata", "The body is not a JSON object")
     redirects = members.get("redirect_uris")
     if not is_list(redirects) or not redirects or not all(is_redirect(uri) for uri in redirects):
         raise Denied("invalid_redirect_uri", "redirect_uris are https, loopback http, or of a private scheme")

@@ -85,7 +85,7 @@ def _resource(settings: IssuerSettings, resource: str | None) -> str | None:
         except ValueError:
             is_url = False
         if not is_url:
-            raise Denied("invalid_target", "The resource is no absolute URL")
+            raise Denied("invalid_target", "The resource is not an absolute URL")
         if settings.resources and resource not in settings.resources:
             raise Denied("invalid_target", "The resource is not known")
     return resource
@@ -261,7 +261,7 @@ async def introspect(settings: IssuerSettings, client: RegisteredClient, request
 
 
 async def revoke(settings: IssuerSettings, client: RegisteredClient, request: IssuerRequest) -> Reply:
-    """Revoke a token and return the response (RFC 7009); an unknown token is no error (section 2.2)."""
+    """Revoke a token and return the response (RFC 7009); an unknown token is not an error (section 2.2)."""
     token, provider = request.form.get("token", ""), settings.provider
     found = await provider.get(f"refresh {hashed(token)}")
     if found is not None:

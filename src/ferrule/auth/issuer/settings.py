@@ -24,7 +24,7 @@ class IssuerRequest:
 
     Attributes:
         method: HTTP method.
-        url: of the endpoint, as clients write it.
+        url: the URL of the endpoint, as clients write it.
         headers: lower-case names.
         query, form: decoded parameters; a request with a repeated one was refused already.
         body: as received.

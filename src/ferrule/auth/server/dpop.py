@@ -77,9 +77,9 @@ class DpopPolicy:
         Args:
             proof: the value of the header ``DPoP``.
             method: HTTP method of the request.
-            url: of this server as clients write it.
+            url: the URL of this server as clients write it.
             token: the access token.
-            thumbprint: of the key that the token is bound to.
+            thumbprint: the thumbprint of the key that the token is bound to.
 
         Raises:
             InvalidProof: it is not valid for this request, or was used before.

@@ -22,7 +22,7 @@ class AuthRefusal(Exception):
     Attributes:
         status: HTTP status.
         message: one sentence for the client.
-        headers: of the response.
+        headers: the headers of the response.
     """
 
     def __init__(self, status: int, message: str, headers: Headers | None = None) -> None:
@@ -62,7 +62,7 @@ def challenge_headers(
     """Return the ``www-authenticate`` headers of a refusal, one per scheme.
 
     Args:
-        metadata_url: of the protected resource metadata; ``None`` leaves it out.
+        metadata_url: the URL of the protected resource metadata; ``None`` leaves it out.
         scopes: the scopes that a token needs.
         error, description: OAuth error code and text; ``None`` for a request without token.
         schemes: accepted authentication schemes.

@@ -49,7 +49,7 @@ async def examine_process(
             report.add(
                 "stdout-noise",
                 "fail",
-                f"it writes things to stdout that are no messages; strict hosts break on that:\n{heard.lines[0]}",
+                f"it writes things to stdout that are not messages; strict hosts break on that:\n{heard.lines[0]}",
                 "Print to stderr (print(..., file=sys.stderr)), or let Ferrule serve: it keeps stdout to itself.",
                 lines=heard.lines,
             )
@@ -187,7 +187,7 @@ def _exit_hint(words: str) -> str:
     if found is not None:
         return f"Install {found[1]} into the environment whose Python is started, or start another Python."
     if "SyntaxError" in words or "IndentationError" in words:
-        return "Correct the file; it is no valid Python (of this version)."
+        return "Correct the file; it is not valid Python (of this version)."
     if "command not found" in words or "not found" in words:
         return "Something that it starts is not in PATH."
     return "Start it by hand and read what it says."

@@ -40,7 +40,7 @@ class HttpTrace:
     """An ASGI callable in front of one endpoint.
 
     Args:
-        url: of the endpoint. Other paths of its server (metadata of an authorization, say) are passed on, too.
+        url: the URL of the endpoint. Other paths of its server (metadata of an authorization, say) are passed on, too.
         recorder: hears each message of the endpoint.
         http: to speak to the server with.
         headers: to add to each request; lower-case names.

@@ -1,6 +1,6 @@
 """Recordings of what a host and a server say: one JSON object per line, and the conversation test that it makes.
 
-A line is ``{"at_s": seconds since the start, "from": "client" | "server", "message": …}``; a line that is no message
+A line is ``{"at_s": seconds since the start, "from": "client" | "server", "message": …}``; a line that is not a message
 has ``"raw"`` instead. The recording holds everything that was said, secrets in arguments and results included, so
 a new file is readable by its owner only.
 """

@@ -58,9 +58,9 @@ def context_of(
     with a certificate.
 
     Args:
-        target: what is called.
+        target: the server that is called.
         auth: credentials of the requests; ``None`` for none.
-        headers: of every request.
+        headers: the headers of every request.
         http: an HTTP client of the program's own; ``None`` without.
         tls: `TlsOptions` or an `ssl.SSLContext`; ``None`` without.
 

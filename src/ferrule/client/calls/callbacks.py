@@ -107,7 +107,7 @@ class QuestionHandlers:
         """Return the bare result for one request of the server, as JSON.
 
         Raises:
-            MethodNotFound: nothing here answers it.
+            MethodNotFound: the client has no handler for it.
             InvalidParams: malformed, or beyond what was declared.
             MCPError: what a handler raised for the server to see.
         """
@@ -191,7 +191,10 @@ def _typed(params: Mapping[str, Any] | None, type_: Any, method: str) -> Any:
 
 
 def _shaped(answer: Any, type_: Any, what: str) -> dict[str, Any]:
-    """What a handler gave, checked against the wire's type: our own mistake must not reach the server as its."""
+    """Return a handler's answer as JSON, checked against the type of the specification.
+
+    A malformed answer is the mistake of this program, and is not sent.
+    """
     raw = to_builtins(answer)
     try:
         convert(raw, type_)

@@ -44,7 +44,7 @@ _LISTED: Final[Mapping[str, tuple[str, Any, str]]] = {
 
 
 class ResultReader:
-    """See the module.
+    """Reads results of a server with their types; follows the cursors of lists, and keeps what the server allows.
 
     Args:
         requests: sends requests.

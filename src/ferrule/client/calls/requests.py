@@ -41,7 +41,7 @@ class UnfinishedCall:
     """A request whose result is not final.
 
     Attributes:
-        method, params: of the request.
+        method, params: the method and the params of the request.
         send: sends it again with other params, and returns the raw result.
     """
 
@@ -59,12 +59,12 @@ class UnfinishedHandler(Protocol):
 
 
 class RequestSender:
-    """See the module.
+    """Sends one request and returns its raw result; renews a lost session and replaces a refused revision, once.
 
     Args:
         sessions: gives the session, and renews it.
         label: returns what to call the server in errors.
-        timeouts: of requests that name none.
+        timeouts: the time-outs of requests that name none.
         progress: takes the progress of requests that name no function for it.
         unfinished: takes results that are not final.
         explain_failure: adds to an error what it does not say by itself.
@@ -209,7 +209,7 @@ class RequestSender:
 
 def _checked(method: str, result: Any) -> dict[str, Any]:
     if type(result) is not dict:
-        raise BadServerResponse(f"The result of {method} is no object")
+        raise BadServerResponse(f"The result of {method} is not an object")
     return cast("dict[str, Any]", result)
 
 

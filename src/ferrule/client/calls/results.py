@@ -159,7 +159,7 @@ class ToolCallResult:
                 except ConvertError:
                     pass
             raise BadServerResponse(
-                f"The result of the tool {self.tool!r} is no {self._result_type!r}: {error}"
+                f"The result of the tool {self.tool!r} is not a {self._result_type!r}: {error}"
             ) from error
 
 

@@ -37,7 +37,7 @@ async def run_rounds(
     """Go on from the first round of questions to the result.
 
     Args:
-        method: of the request, for errors.
+        method: the method of the request, for errors.
         params: the request's own params, without answers or state.
         first: the raw `InputRequiredResult`.
         send: repeats the request.

@@ -29,7 +29,7 @@ class SchemaCheck:
     Raises:
         ImportError: jsonschema-rs is not installed.
         SchemaTooCostly: the schema is too large, or refers to itself without end.
-        ValueError: it is no JSON Schema, or refers to a document that is not in it.
+        ValueError: it is not a JSON Schema, or refers to a document that is not in it.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ class ChangeEvent:
     Attributes:
         kind: which list (``"tools"``, ``"prompts"``, ``"resources"``), or ``"resource"`` for one resource;
             ``"gap"``: events may have been missed; ``"other"``: an extension's notification.
-        uri: of the resource; it may lie below the one that was subscribed to.
+        uri: the URI of the resource; it may lie below the one that was subscribed to.
         method, params: the notification as it came; empty for a gap.
     """
 

@@ -116,9 +116,9 @@ class TaskHandle:
     """A tool call that runs on its own; made by `Client.start_tool` and `Client.task`.
 
     Attributes:
-        task_id: what to keep for later; ``None`` where the server answered at once and there is no task.
+        task_id: the id, to be kept for later; ``None`` where the server answered at once and there is no task.
         tool: the tool's name, for results and errors; ``""`` when only the id is known.
-        calls: what it stands on.
+        calls: sends its requests.
     """
 
     def __init__(

@@ -106,9 +106,9 @@ class ToolCalls:
         """Send a call and return its outcome.
 
         Args:
-            params: of ``tools/call``.
+            params: the params of ``tools/call``.
             options: as for `ferrule.Client.request`.
-            result_type: of ``.data``; see `ferrule.Client.call_tool`.
+            result_type: the type of ``.data``; see `ferrule.Client.call_tool`.
             raises: whether a failed tool raises `ToolFailed`.
         """
         name = params["name"]
@@ -126,5 +126,5 @@ class ToolCalls:
 
 
 def _may_be_wrapped(value: Any) -> bool:
-    """Servers wrap a result that is no object, for revisions that only have objects."""
+    """Servers wrap a result that is not an object, for revisions that only have objects."""
     return type(value) is dict and len(cast("dict[str, Any]", value)) == 1 and "result" in value

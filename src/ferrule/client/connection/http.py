@@ -16,14 +16,14 @@ __all__ = ["HttpOfClient"]
 
 
 class HttpOfClient:
-    """See the module.
+    """The HTTP client of one client, made when it is first needed, and the headers of its requests.
 
     Args:
-        settings: of the client.
+        settings: the settings of the client.
         target: what it connects to.
 
     Attributes:
-        headers: of every request, checked, without those of the target.
+        headers: the headers of every request, checked, without those of the target.
         user_agent: the name that the user gave the client, for requests of authorization flows too; ``None``: none.
 
     Raises:

@@ -167,7 +167,7 @@ Outcome: TypeAlias = Answered | RpcRefused | HttpRefused | Silent | Closed | Unr
 
 
 def error_of(outcome: Outcome) -> Exception | None:
-    """Return the error that an outcome carries; ``None`` for those that are no failure."""
+    """Return the error that an outcome carries; ``None`` for those that are not failures."""
     return None if isinstance(outcome, Answered | SseOpened) else outcome.error
 
 

@@ -61,11 +61,11 @@ class SessionHooks:
 
 
 class SessionManager:
-    """See the module.
+    """Opens, renews and closes the session of a client, once for all callers that wait for it.
 
     Args:
         connector: opens sessions.
-        hooks: of the client.
+        hooks: the hooks of the client.
         restarts: open a new session when a call finds the last one ended.
 
     Attributes:

@@ -36,10 +36,10 @@ class SendsPlainCalls(Protocol):
 
 
 class HttpFastPath:
-    """See the module; for one session.
+    """Sends prepared calls of one session over its HTTP channel and decodes their results to their type.
 
     Args:
-        channel: of the session.
+        channel: the channel of the session.
     """
 
     def __init__(self, channel: SendsPlainCalls) -> None:

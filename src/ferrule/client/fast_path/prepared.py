@@ -22,13 +22,13 @@ class PreparedCall:
     """A call of one tool with the same members each time.
 
     Args:
-        name: of the tool.
+        name: the name of the tool.
         meta: ``_meta`` of every call; empty for none.
         has_arguments: whether arguments are sent.
         has_token: whether the server is asked for progress; the token is the id.
 
     Attributes:
-        headers: of the call over HTTP, once they were made.
+        headers: the headers of the call over HTTP, once they were made.
 
     Raises:
         EncodeError: a member has no JSON form.
@@ -53,7 +53,7 @@ class PreparedCall:
         """Return the request.
 
         Args:
-            id: of the request.
+            id: the id of the request.
             arguments: as JSON; empty where none are sent.
         """
         number = b"%d" % id

@@ -30,10 +30,10 @@ __all__ = ["StreamFastPath"]
 
 
 class StreamFastPath:
-    """See the module.
+    """Sends prepared calls over a stream pair and takes their plain results; the dispatcher takes everything else.
 
     Args:
-        dispatcher: of the channel; the general path.
+        dispatcher: the dispatcher of the channel; the general path.
         why_closed: returns the error for a call that the end of the channel left unanswered.
     """
 

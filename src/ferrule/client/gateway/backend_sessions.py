@@ -130,7 +130,7 @@ class BackendClient:
 
     Args:
         target: the backend.
-        settings: of the client.
+        settings: the settings of the client.
         declared: the capabilities to declare.
 
     Attributes:
@@ -368,9 +368,9 @@ class BackendSession:
         """Subscribe to a resource at the backend, unless this session has a subscription to it already.
 
         Args:
-            uri: of the resource.
-            params: of the request.
-            meta: of the request, without the keys that belong to one hop.
+            uri: the URI of the resource.
+            params: the params of the request.
+            meta: the ``_meta`` of the request, without the keys that belong to one hop.
 
         Raises:
             RemoteError: the backend refuses.

@@ -28,7 +28,7 @@ class ParkedCall:
     """One suspended call.
 
     Attributes:
-        fingerprint: of the request; only a request with the same one continues the call.
+        fingerprint: the fingerprint of the request; only a request with the same one continues the call.
         party: the principal that made the call; for any other the call does not exist.
         ctx: the request that is being served; ``None`` while the client is away.
         turned: set when there is a result, an error, or a request to the client.

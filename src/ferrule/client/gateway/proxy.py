@@ -147,7 +147,7 @@ class Proxy:
         """Return the proxy of a server that `proxy` made.
 
         Raises:
-            KeyError: the server is no proxy.
+            KeyError: the server is not a proxy.
         """
         return server.attachments[Proxy]
 

@@ -94,7 +94,7 @@ class ClientGroup:
     Args:
         target: a mapping in the ``mcpServers`` form, the path of a JSON file, or name → any target of `Client`.
         separator: between a server's name and its tools' and prompts'.
-        client_class: of the members.
+        client_class: the class of the members.
         open_s: seconds that connecting waits for servers that do not answer; they go on connecting meanwhile.
         sleep: waits between two attempts to reach a server: ``await sleep(seconds)``.
         options: for every client, as for `Client`; ``connect_timeout_s`` is 30 unless given. A list waits as long for

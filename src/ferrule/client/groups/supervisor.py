@@ -33,7 +33,7 @@ class ConnectionSupervisor:
     """Keeps the connection to one server.
 
     Args:
-        name: of the server, for the log.
+        name: the name of the server, for the log.
         attempt: connects to it.
         sleep: waits between two attempts.
 

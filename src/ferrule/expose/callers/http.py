@@ -26,7 +26,7 @@ class HTTPCaller:
         session: an ``aiohttp.ClientSession`` of the user's own, which stays open; ``None`` makes one.
 
     Raises:
-        ValueError: the base URL is no absolute ``http`` or ``https`` URL, or has a query.
+        ValueError: the base URL is not an absolute ``http`` or ``https`` URL, or has a query.
     """
 
     def __init__(

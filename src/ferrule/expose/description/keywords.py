@@ -77,7 +77,7 @@ def plain_keywords(
 
     Args:
         raw: the schema it stands in.
-        keyword, value: of it.
+        keyword, value: the keyword and its value.
         note: is called with what had to be repaired.
         has_nullable: the schema is one of OpenAPI 3.0.
     """
@@ -215,7 +215,7 @@ def without_keywords(value: Any, keywords: frozenset[str], *, of_names: bool = F
     Args:
         value: a schema, or a list or a map of schemas.
         keywords: to leave out.
-        of_names: ``value`` is a map of schemas by name; names are no keywords.
+        of_names: ``value`` is a map of schemas by name; names are not keywords.
     """
     if is_list(value):
         return [without_keywords(part, keywords) for part in value]

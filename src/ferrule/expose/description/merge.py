@@ -35,7 +35,7 @@ def with_slashes(description: Description, names: Mapping[str, frozenset[str]]) 
 
     Args:
         description: as read.
-        names: of these parameters, by path.
+        names: the names of these parameters, by path.
     """
 
     def changed(operation: Operation) -> Operation:

@@ -15,10 +15,10 @@ from ferrule.wire.json_types import is_object
 __all__ = ["MAX_SCHEMA_BYTES", "SchemaMaker"]
 
 MAX_SCHEMA_BYTES = 24 * 1024
-"""Of one schema, as JSON: about 6,000 tokens. A larger one is simplified."""
+"""Maximum number of bytes of one schema as JSON, about 6,000 tokens. A larger one is simplified."""
 
 MAX_NOTES = 50
-"""Repairs that are noted for one operation."""
+"""Maximum number of repairs that are noted for one operation."""
 
 
 class SchemaMaker:
@@ -27,7 +27,7 @@ class SchemaMaker:
     Args:
         inputs, outputs: converters of the document.
         base: its URI.
-        max_bytes: of one schema, as JSON.
+        max_bytes: the maximum number of bytes of one schema, as JSON.
     """
 
     def __init__(self, inputs: SchemaConverter, outputs: SchemaConverter, base: str, max_bytes: int) -> None:
@@ -166,6 +166,6 @@ def _enforceable(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
             jsonschema_rs.validator_for(smaller)
         except ValueError as error:
             raise UnusableOperation(f"its schema cannot be enforced: {str(error)[:200]}") from error
-        notes.append("a pattern was no regular expression of JSON Schema; patterns are left out")
+        notes.append("a pattern was not a regular expression of JSON Schema; patterns are left out")
         return cast("dict[str, Any]", smaller)
     return schema

@@ -1,7 +1,7 @@
 """From an OpenAPI document to operations.
 
 What is wrong with one operation is that operation's problem: it is repaired, which is noted, or skipped with a reason.
-Only a document that is no OpenAPI 3 description is refused.
+Only a document that is not an OpenAPI 3 description is refused.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 
 
 class NotADescription(ValueError):
-    """A document is no OpenAPI description that can be used; the text says why and what to do."""
+    """A document is not an OpenAPI description that can be used; the text says why and what to do."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
     """A document, read.
 
     Attributes:
-        title, version: of the API.
+        title, version: the title and the version of the API.
         summary: what the API is for; ``None`` without.
         openapi: version of the format.
         servers: URLs that the document names, as they stand there. They never decide where a request goes.
@@ -99,10 +99,10 @@ def read_description(
 
     Args:
         document: OpenAPI 3.0, 3.1 or 3.2, decoded.
-        base_uri: of the document, for its relative references.
+        base_uri: the URI of the document, for its relative references.
         documents: others that it refers to, by URI.
         fetch: returns the document of a URI; without it a reference to any other document makes its operation unusable.
-        max_schema_bytes: of one schema as JSON; a larger one is simplified.
+        max_schema_bytes: the maximum number of bytes of one schema as JSON; a larger one is simplified.
 
     Raises:
         NotADescription: it is none, or in a version that is not read.
@@ -204,7 +204,7 @@ class _Reader:
                 self._skip("*", path, str(error))
                 continue
             if not is_object(item):
-                self._skip("*", path, "its description is no object")
+                self._skip("*", path, "its description is not an object")
                 continue
             shared: list[Any] = item["parameters"] if is_list(item.get("parameters")) else []
             others = _object(item.get("additionalOperations"))
@@ -214,7 +214,7 @@ class _Reader:
                     if found.setdefault((each.method, path), each) is not each:
                         self._skip(each.method, path, "it is described twice")
                 elif raw is not None:
-                    self._skip(method.upper(), path, "its description is no object")
+                    self._skip(method.upper(), path, "its description is not an object")
         return list(found.values())
 
     def _path_item(self, given: Any) -> tuple[Any, str]:
@@ -266,7 +266,7 @@ class _Reader:
         for given in every:
             described, base = self.references.follow(given, each.base)
             if not is_object(described):
-                raise UnusableOperation("a parameter is no object")
+                raise UnusableOperation("a parameter is not an object")
             parameter = self._parameter(path, described, base, notes)
             if parameter is not None:
                 made[parameter.location, parameter.name] = parameter

@@ -39,7 +39,7 @@ class References:
 
     Args:
         document: the description.
-        base_uri: of the document, for relative references; empty where it has none.
+        base_uri: the URI of the document, for relative references; empty where it has none.
         documents: others that it may refer to, by URI.
         fetch: returns the document of a URI; ``None`` refuses all that are not in ``documents``.
     """
@@ -81,7 +81,7 @@ class References:
             return found
 
     def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """Return what ``value`` stands for, and the document that it is in: itself, if it is no reference.
+        """Return what ``value`` stands for, and the document that it is in: itself, if it is not a reference.
 
         Raises:
             UnresolvedReference: a reference leads to nothing, or in a circle.

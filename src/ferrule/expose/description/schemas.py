@@ -104,8 +104,8 @@ class SchemaConverter:
     """Converts the schemas of one document for one direction; a definition is converted once.
 
     Args:
-        references: of the document.
-        has_nullable: the document is OpenAPI 3.0, whose schemas are no JSON Schema.
+        references: the references of the document.
+        has_nullable: the document is OpenAPI 3.0, whose schemas are not JSON Schema.
         direction: ``input`` leaves out what is read-only, ``output`` what is write-only.
     """
 
@@ -228,7 +228,7 @@ class SchemaConverter:
         if isinstance(raw, bool):
             return raw
         if not is_object(raw):
-            self._note("a schema that is no object accepts anything now")
+            self._note("a schema that is not an object accepts anything now")
             return True
         if depth > MAX_NESTING:
             self._note(f"schemas nested more than {MAX_NESTING} levels deep accept anything")
@@ -304,7 +304,7 @@ class SchemaConverter:
     ) -> None:
         if keyword in MAPS:
             if not is_object(value):
-                self._note(f"{keyword!r} was no object")
+                self._note(f"{keyword!r} was not an object")
             elif keyword == "properties":
                 made[keyword] = self._properties(value, base, depth)
             else:
@@ -316,7 +316,7 @@ class SchemaConverter:
                 if keyword == "oneOf" and self._losses != before and "anyOf" not in raw:
                     made["anyOf"] = made.pop("oneOf")  # more than one may fit what was loosened
             else:
-                self._note(f"{keyword!r} was no list of schemas")
+                self._note(f"{keyword!r} was not a list of schemas")
         elif keyword == "items" and is_list(value):  # the form of drafts before 2020-12
             made["prefixItems"] = [self._schema(part, base, depth + 1) for part in value]
         elif keyword in PLACES:

@@ -32,7 +32,7 @@ def build_request(
     """Return the request of a call.
 
     Args:
-        operation: what is called.
+        operation: the operation that is called.
         arguments: by argument name. One that is not given is not sent; ``None`` is sent in a JSON body only.
         accept: value of the header of this name.
         files: contents of the arguments that are files.

@@ -41,7 +41,7 @@ async def read_file_argument(name: str, value: Any, read_uri: ReadUri) -> FileCo
     """Return the contents that an argument stands for.
 
     Args:
-        name: of the argument, for messages.
+        name: the name of the argument, for messages.
         value: fits `ferrule.expose.files.FILE_SCHEMA`.
         read_uri: reads what ``uri`` names.
 
@@ -58,7 +58,7 @@ async def read_file_argument(name: str, value: Any, read_uri: ReadUri) -> FileCo
         try:
             found = FileContents(data=b64decode(str(value["base64"]), validate=True))
         except (binascii.Error, ValueError) as error:
-            raise InvalidFile(f"`{name}.base64` is no base64") from error
+            raise InvalidFile(f"`{name}.base64` is not base64") from error
     elif str(value["uri"])[:5].lower() == "data:":
         found = _data_uri(name, str(value["uri"]))
     else:
@@ -79,7 +79,7 @@ def _data_uri(name: str, uri: str) -> FileContents:
         data = unquote_to_bytes(rest)
         data = b64decode(data, validate=True) if is_base64 else data
     except (binascii.Error, ValueError) as error:
-        raise InvalidFile(f"`{name}.uri` has data that is no base64") from error
+        raise InvalidFile(f"`{name}.uri` has data that is not base64") from error
     if not comma:
-        raise InvalidFile(f"`{name}.uri` is no data URI: it has no comma")
+        raise InvalidFile(f"`{name}.uri` is not data URI: it has no comma")
     return FileContents(data=data, content_type=kind or "text/plain;charset=US-ASCII")

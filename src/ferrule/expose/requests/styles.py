@@ -25,7 +25,7 @@ _COOKIE_OCTETS = "!#$&'()*+/:<=>?@[]^`{|}"
 
 
 def text_of(value: Any) -> str:
-    """Return the text of one value: JSON for what is no text, compact."""
+    """Return the text of one value: JSON for what is not text, compact."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -31,7 +31,7 @@ class Delivery:
     """A task that a process is to run.
 
     Attributes:
-        task_id: of the task.
+        task_id: the task id of the task.
         tool: the name of its tool, for engines that route or count by it.
         run: 1 for the first process that is to run it; one more each time that a process was lost.
     """

@@ -137,7 +137,7 @@ class Tasks(Extension):
 
     @property
     def running_here(self) -> int:
-        """Number of bodies that run in this process, also of calls that are no tasks (yet)."""
+        """Number of bodies that run in this process, also of calls that are not tasks (yet)."""
         return len(self._runs)
 
     # -- the extension --------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Tasks(Extension):
                 await asyncio.wait({body, promoted}, return_when=asyncio.FIRST_COMPLETED)
             return None if run.is_task else body.result()
         except asyncio.CancelledError:
-            if not run.is_task:  # the client withdrew its request: that is no cancellation of a task
+            if not run.is_task:  # the client withdrew its request: that is not a cancellation of a task
                 run.cancel()
                 await asyncio.wait({body})
             raise

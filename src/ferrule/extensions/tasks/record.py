@@ -39,7 +39,7 @@ class KeptQuestion(Struct):
 
     Attributes:
         key, digest, refused: see `AskedQuestion`.
-        method, params: of the request that asks it.
+        method, params: the method and the params of the request that asks it.
     """
 
     key: str
@@ -54,8 +54,9 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
 
     Attributes:
         task_id: a random id.
-        tool, arguments: of the call.
-        protocol_version, capabilities, client_info, meta: of the request that became the task.
+        tool, arguments: the tool and the arguments of the call.
+        protocol_version, capabilities, client_info, meta: the protocol version, the capabilities, the client info and
+            the ``_meta`` of the request that became the task.
         responses: answers of earlier rounds in that request, for bodies that return `InputRequired`.
         principal: id of the sender; ``None`` without authentication.
         created_at, updated_at: seconds since the epoch.
@@ -65,9 +66,9 @@ class TaskRecord(Struct, kw_only=True, omit_defaults=True):
         questions: wire key → open question.
         answers: wire key → (journal key, kind, value): answers that the body has not received yet.
         asked: journal key → number of times that it was asked, for wire keys that are never used twice.
-        journal: of the rounds; ``None`` before the first step or question.
-        result: of a completed call, in the form of its revision.
-        error: of a failed call.
+        journal: the journal of the rounds; ``None`` before the first step or question.
+        result: the result of a completed call, in the form of its revision.
+        error: the error of a failed call.
         resumable: whether another process may run the body again from the journal.
         runs: number of processes that have begun to run it.
         is_queued: whether it waits for a process to run it.

@@ -174,7 +174,7 @@ class TaskRepository:
         """Change a record that has not ended, and return it.
 
         Args:
-            task_id: of the record.
+            task_id: the task id of the record.
             mutate: changes the record in place, and returns whether it did. It may be called several times.
             known: the record as last read, which saves reading it again.
             renew: also renew the lease, for ``lease_s`` seconds or the usual ones.

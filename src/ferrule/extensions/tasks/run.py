@@ -61,15 +61,15 @@ _STATUS_EVERY_S: Final = 0.2
 
 
 class TaskRun:
-    """See the module.
+    """One body that is, or may become, a task, in the process that runs it.
 
     Args:
         repository: the records.
         tool: name of the tool.
         inner: runs the tool's body: ``await inner(ctx, arguments)``.
-        arguments: of the call.
-        ctx: of the request, or rebuilt from a record.
-        dispatch: of the request; ``None`` for a resumed task.
+        arguments: the arguments of the call.
+        ctx: the context of the request, or rebuilt from a record.
+        dispatch: the dispatch context of the request; ``None`` for a resumed task.
         on_end: called once when the body has ended and its outcome is kept.
 
     Attributes:

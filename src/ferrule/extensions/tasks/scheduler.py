@@ -49,7 +49,7 @@ class TaskScheduler:
         resubmit_s: seconds after which a task that no process has begun is submitted again.
 
     Attributes:
-        runs: bodies that run in this process, also of calls that are no tasks (yet).
+        runs: bodies that run in this process, also of calls that are not tasks (yet).
         tools: the tools that can be tasks, by name.
     """
 

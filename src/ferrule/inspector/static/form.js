@@ -80,7 +80,7 @@ function branches(schema, root) {
   return [[schema], false];
 }
 
-/** Choices as [value, title], or null where a schema is no choice. */
+/** Choices as [value, title], or null where a schema is not a choice. */
 function choicesOf(schema) {
   if (Array.isArray(schema.enum)) return schema.enum.map((value, at) => [value, schema.enumNames?.[at] ?? String(value)]);
   if ("const" in schema) return [[schema.const, schema.title ?? String(schema.const)]];

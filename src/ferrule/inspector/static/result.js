@@ -91,7 +91,7 @@ function mediaView(data, mimeType, kind) {
   try {
     bytes = Uint8Array.from(atob(String(data ?? "").replace(/\s+/g, "")), (character) => character.charCodeAt(0));
   } catch {
-    return h("p", { class: "flag bad" }, `This ${kind} is no base64.`);
+    return h("p", { class: "flag bad" }, `This ${kind} is not base64.`);
   }
   const about = `${clip(mime || "unknown type", 60)}, ${size(bytes.length)}`;
   const isShown = kind === "image" ? PICTURES.has(mime) : SOUNDS.has(mime);

@@ -58,7 +58,7 @@ class Event(Value, frozen=True):
         method: the notification's method.
         topic: the value that filters match: the notification's method, a resource's `normal_uri`, or a topic that an
             extension defines.
-        params: of the notification, without ``_meta``; not to be changed.
+        params: the params of the notification, without ``_meta``; not to be changed.
     """
 
     method: str
@@ -86,7 +86,7 @@ class ListenFilter:
     After `SubscriptionBus.listen` change it through the `Listener` only, which also updates the index of the bus.
 
     Args:
-        kinds: of ``"tools"``, ``"prompts"``, ``"resources"``.
+        kinds: any of ``"tools"``, ``"prompts"``, ``"resources"``.
         uris: a URI also covers the URIs below it (``a/b`` covers ``a/b/c``).
         topics: ``(method, topic)`` pairs of extensions' notifications.
 

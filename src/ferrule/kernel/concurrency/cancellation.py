@@ -6,10 +6,10 @@ A request is cancelled by one of three causes:
 - a *deadline*: the component's ``timeout_s``, a time-out of the caller, one in middleware;
 - a *shutdown*: the dispatcher ends, the HTTP server cancels the task of the request, Ctrl-C at the terminal.
 
-Any other exception of a body is a failure, even if it is no ``Exception``: a ``CancelledError`` without such a cause
-(the body awaited a cancelled task or future, or raised it), a ``GeneratorExit``, a ``SystemExit`` (argparse raises it),
-a ``KeyboardInterrupt`` that no signal caused. The peer then gets an error response, the log the traceback, and other
-requests continue.
+Any other exception of a body is a failure, even if it is not an ``Exception``: a ``CancelledError`` without such a
+cause (the body awaited a cancelled task or future, or raised it), a ``GeneratorExit``, a ``SystemExit`` (argparse
+raises it), a ``KeyboardInterrupt`` that no signal caused. The peer then gets an error response, the log the traceback,
+and other requests continue.
 
 `ends_request` decides from its arguments, which `is_cancellation` collects. A state that a body can cause by itself is
 no evidence. In particular, a count of `asyncio.Task.cancelling` above 0 is none: a failed and handled ``TaskGroup``
@@ -54,7 +54,7 @@ _MAX_CHAIN: Final = 100
 
 
 class BodyExit(RuntimeError):
-    """A body raised a ``BaseException`` that is no ``Exception``, without a cancellation of its request.
+    """A body raised a ``BaseException`` that is not an ``Exception``, without a cancellation of its request.
 
     Attributes:
         raised: the exception.
@@ -117,7 +117,7 @@ def ends_request(
     scope_is_cancelled: bool,
     interruption: BaseException | None,
 ) -> bool:
-    """Return whether an exception of a body is a cancellation of its request; see the module.
+    """Return whether an exception of a body is a cancellation of its request: by the peer, a deadline or a shutdown.
 
     Args:
         error: the exception.

@@ -63,7 +63,7 @@ class FirstSteps:
             self._adopt(task)
 
     def close(self) -> None:
-        """Nothing more will be run."""
+        """Release what `run` keeps; `run` must not be called any more."""
 
 
 class LentTasks(FirstSteps):
@@ -107,16 +107,17 @@ class LentTasks(FirstSteps):
         self._spare = _Spare(self._loop)
 
     def close(self) -> None:
-        """Nothing more will be run."""
+        """End the waiting task; `run` must not be called any more."""
         self._spare.end()
 
 
 _REFERENCES: Final = 4
-"""To the task of a spare that nobody has seen: its spare, a local variable, an argument, and its future's callback."""
+"""References to the task of a spare that no other code has: its spare, a local variable, an argument of
+`getrefcount`, and the callback of its future."""
 
 
 class _Steps(Coroutine[Any, Any, None]):
-    """The coroutine of an eager task: a first step, and what that leaves."""
+    """The coroutine of an eager task: a first step, and then the coroutine that the step returned, if any."""
 
     __slots__ = ("_args", "_rest", "_step")
 
@@ -152,7 +153,7 @@ class _Steps(Coroutine[Any, Any, None]):
 
 
 class _Spare(Coroutine[Any, Any, None]):
-    """A task that waits for the rest of something to do, and the coroutine of that task."""
+    """A task that waits for the rest of a call, and the coroutine of that task."""
 
     __slots__ = ("_context", "_has_resumed", "_pending", "_rest", "gate", "name", "task")
 
@@ -225,7 +226,9 @@ def first_steps(loop: asyncio.AbstractEventLoop, adopt: Callable[[asyncio.Task[A
 class Begun:
     """An awaitable that stands for a coroutine whose first step has been done already.
 
-    Awaiting it gives first what that step gave: what the coroutine waits for, or what it returned or raised.
+    Awaiting it continues after that step: it waits for what the coroutine waits for, or returns its value, or raises
+        its
+    exception.
     """
 
     __slots__ = ("_coroutine", "_error", "_pending", "_value")
@@ -245,12 +248,12 @@ class Begun:
 
     @classmethod
     def returned(cls, value: Any) -> Begun:
-        """The coroutine returned."""
+        """Return the awaitable of a coroutine that returned a value in its first step."""
         return cls(None, value=value)
 
     @classmethod
     def raised(cls, error: BaseException) -> Begun:
-        """The coroutine raised."""
+        """Return the awaitable of a coroutine that raised an exception in its first step."""
         return cls(None, error=error)
 
     def __await__(self) -> Begun:
@@ -263,7 +266,7 @@ class Begun:
         return self.send(None)
 
     def send(self, value: Any, /) -> Any:
-        """As of an iterator that `await` drives."""
+        """Run the coroutine to its next wait; the first time return what it already waits for. See `Coroutine.send`."""
         coroutine = self._coroutine
         if coroutine is None:
             if self._error is not None:
@@ -278,7 +281,7 @@ class Begun:
         return coroutine.send(value)
 
     def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
-        """As `send`."""
+        """Raise an exception inside the coroutine; see `Coroutine.throw`."""
         try:
             if self._coroutine is None:
                 raise error
@@ -288,6 +291,6 @@ class Begun:
             del error  # its traceback holds this frame
 
     def close(self) -> None:
-        """As `send`."""
+        """Close the coroutine; see `Coroutine.close`."""
         if self._coroutine is not None:
             self._coroutine.close()

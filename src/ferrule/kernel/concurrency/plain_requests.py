@@ -49,7 +49,7 @@ class PlainRequest(TimedRequest):
     Attributes:
         deadline: time of the event loop at which the waiting ends.
         wait_s: seconds by which progress moves the deadline; ``None``: it does not.
-        result: of the response, as JSON, if the general path has settled the request.
+        result: the result of the response, as JSON, if the general path has settled the request.
         error: to raise instead.
         has_response: whether one of the two is set.
     """
@@ -105,7 +105,7 @@ class Deadlines:
 
     Args:
         loop: measures the time.
-        requests: id → request; those that are no `TimedRequest` have time-outs of their own.
+        requests: id → request; those that are not `TimedRequest` have time-outs of their own.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, requests: Mapping[Any, object]) -> None:

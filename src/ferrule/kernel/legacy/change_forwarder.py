@@ -26,7 +26,7 @@ def start_forwarding(dispatcher: Dispatcher, connection: Connection, server: Ser
 
     Args:
         dispatcher: the channel to the client.
-        connection: of that client, after its handshake.
+        connection: the connection of that client, after its handshake.
         server: whose changes are sent.
     """
     if connection.listener is not None or not (server.list_changed or server.resource_updates):

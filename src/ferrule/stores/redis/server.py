@@ -65,7 +65,7 @@ class RedisServer:
 
     Args:
         url: without Ferrule's own options.
-        prefix: of all keys.
+        prefix: the prefix of all keys.
         cluster: whether the address is that of a node of a Redis Cluster.
         timeout_s: maximum duration of one call in seconds.
         patience_s: seconds of these in which a broken connection is opened again.

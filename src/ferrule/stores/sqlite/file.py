@@ -142,7 +142,7 @@ class SqliteFile:
     """One file, opened on first use, that several stores share.
 
     Args:
-        path: of the file; its folder must exist.
+        path: the path of the file; its folder must exist.
         clock: returns seconds since the epoch; for tests. If it differs from the time of the file by more than two
             seconds when the file is opened, only its differences are used. ``None``: see the module.
         max_cache_bytes: maximum size of cached results with their keys. Values that expire first are deleted first,

@@ -1,7 +1,8 @@
 """Task records in the SQLite file of `ferrule.stores.sqlite.file`, which survive the process and a power failure.
 
 Each change is one statement or one immediate transaction, so that no other process writes between its read and its
-write. Times are those of the file, which all processes share.
+write. Times are seconds of the file's clock, which all
+processes share.
 """
 
 from __future__ import annotations
@@ -71,7 +72,11 @@ class SqliteTasks:
         return await self._file.run(work)
 
     async def page(self, owner: str, after: str | None, limit: int) -> list[StoredTask]:
-        """Return records of an owner, the last added first; see `TaskStore.page`."""
+        """Return records of an owner, the last added first; see `TaskStore.page`.
+
+        Raises:
+            KeyError: ``after`` is not a record of this owner, or has expired.
+        """
 
         def work(connection: sqlite3.Connection, now: float) -> list[StoredTask]:
             if not owner and after is None:

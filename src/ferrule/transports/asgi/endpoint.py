@@ -121,7 +121,7 @@ class HttpEndpoint(HttpGate):
             await self._serve_other(scope, receive, send)
             return
         raw_headers = scope["headers"]
-        # Latin-1 never fails (RFC 9110, section 5.5); spaces around a value are no part of it.
+        # Latin-1 never fails (RFC 9110, section 5.5); spaces around a value are not part of it.
         headers = {_NAMES[name]: value.strip().decode("latin-1") for name, value in raw_headers}
         request = IncomingRequest(scope, receive, send, headers)
         # Some ASGI servers parse the body of such a request as the next one.

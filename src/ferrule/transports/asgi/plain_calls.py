@@ -58,7 +58,7 @@ class PlainHttpCalls:
     """What both eras share: reading a plain call, its first step, its answer.
 
     Args:
-        tools: of the server.
+        tools: the tools of the server.
         server: that the endpoint serves.
     """
 
@@ -142,7 +142,7 @@ class HttpSender(Struct):
     """Who sent a plain call, and how.
 
     Attributes:
-        revision: of the client.
+        revision: the revision of the client.
         request, runtime: as the endpoint has them.
         facts: what the era knows besides: a route or a session.
     """
@@ -157,10 +157,10 @@ class ModernPlainCalls(PlainHttpCalls):
     """The fast path of the modern era.
 
     Args:
-        tools: of the server.
+        tools: the tools of the server.
         server: that the endpoint serves.
         modern: the general path.
-        life: of the endpoint; holds the lifespan's state.
+        life: the lifecycle of the endpoint; holds the lifespan's state.
     """
 
     def __init__(self, tools: PlainTools, server: Server[Any], modern: ModernEndpoint, life: LifespanRunner) -> None:

@@ -55,7 +55,7 @@ def run(
         server: a `Server`, such as `proxy` makes; for an `MCPServer` its own method is called.
         transport: ``"stdio"`` or ``"http"``.
         host, port: the address for HTTP; port 0 means a free port.
-        options: of `run_stdio`; or of `HttpOptions` and `run_http`.
+        options: the options of `run_stdio`; or of `HttpOptions` and `run_http`.
 
     Raises:
         OSError: the address cannot be bound.
@@ -120,7 +120,7 @@ def run_endpoint(make: Callable[..., HttpEndpoint], host: str, port: int, option
     Args:
         make: returns the endpoint; called with the options of `HttpOptions`.
         host, port: the address.
-        options: of `HttpOptions` and of `run_http`.
+        options: the options of `HttpOptions` and of `run_http`.
     """
     from ferrule.transports.hosting.uvicorn_server import run_http
     from ferrule.transports.loops import refuse_in_running_loop

@@ -67,7 +67,7 @@ def find_target(app: Any) -> str:
     """Return the name under which a fresh interpreter finds ``app``: ``file.py:attribute`` or ``module:attribute``.
 
     Raises:
-        WorkerError: it is no attribute of any module.
+        WorkerError: it is not an attribute of any module.
     """
     # The script first: its objects must be imported from its file, not from a module that only refers to them.
     main = sys.modules.get("__main__")

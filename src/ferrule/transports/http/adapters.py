@@ -104,8 +104,8 @@ class AiohttpAdapter:
 
     Args:
         session: the session, which is not closed here.
-        proxy: of this request; ``None`` for that of the session.
-        timeout: of this request; ``None`` for that of the session.
+        proxy: the proxy of this request; ``None`` for that of the session.
+        timeout: the timeout of this request; ``None`` for that of the session.
         in_use: a set for the responses that are not closed yet, so that the owner can close them with the session.
     """
 

@@ -71,7 +71,7 @@ class AiohttpClient:
         session = self._session or self._make_session()
         proxy = self._proxy_of(url)
         if proxy is not None and not proxy.lower().startswith(("http://", "https://")):
-            why = f"{without_secrets(proxy)} is no HTTP proxy; for another kind pass a client that knows it (http=)"
+            why = f"{without_secrets(proxy)} is not an HTTP proxy; for another kind pass a client that knows it (http=)"
             raise HttpConnectFailed(without_secrets(url), why)
         if len(self._ways) >= _MAX_WAYS:
             self._ways.clear()
@@ -134,8 +134,8 @@ def proxy_for(is_tls: bool, host: str, port: int | None = None) -> str | None:
 
     Args:
         is_tls: whether the URL is ``https``.
-        host: of the URL, without brackets.
-        port: of the URL; ``None`` for the scheme's own.
+        host: the host of the URL, without brackets.
+        port: the port of the URL; ``None`` for the scheme's own.
     """
     environ = os.environ
     names = ("https_proxy", "HTTPS_PROXY") if is_tls else ("http_proxy",)  # HTTP_PROXY: a CGI client can set it

@@ -134,7 +134,7 @@ class HttpConnectionLost(ConnectionClosed):
     """The connection ended before the answer did.
 
     Attributes:
-        url: of the request, without query and credentials.
+        url: the URL of the request, without query and credentials.
         was_silent: no byte of an answer had arrived. The request may still have been served.
     """
 
@@ -157,7 +157,7 @@ class TlsOptions:
             ``SSL_CERT_DIR`` apply).
         client_cert_file: PEM file with the certificate chain of this client.
         client_key_file: PEM file with its key; ``None``: it is in ``client_cert_file``.
-        client_key_password: of that key.
+        client_key_password: the password of that key.
         verify: ``False`` accepts any certificate. For experiments on one machine only.
     """
 

@@ -134,7 +134,7 @@ class StreamableHttp:
     """One endpoint. It may be made, used and closed in any task.
 
     Args:
-        url: of the endpoint.
+        url: the URL of the endpoint.
         http: sends the requests.
         on_request: serves requests of the server (legacy).
         on_notify: handles its notifications.
@@ -145,7 +145,7 @@ class StreamableHttp:
 
     Attributes:
         version: the negotiated revision; ``None`` until then.
-        session_id: of a legacy session; ``None`` without one.
+        session_id: the id of a legacy session; ``None`` without one.
     """
 
     transport = TransportContext("http")
@@ -233,7 +233,7 @@ class StreamableHttp:
         """Send a prepared ``tools/call``, on asyncio, and return its result: typed, if it has the usual form.
 
         Args:
-            id: of the request.
+            id: the id of the request.
             headers: see `call_headers`.
             body: the request.
             options: the time-out; nothing else.
@@ -358,7 +358,7 @@ class StreamableHttp:
         answer = await self._take_all(message, flight)
         if answer is None:
             raise ConnectionClosed(
-                f"The server at {self._where} answered {flight.method} with something that is no answer"
+                f"The server at {self._where} answered {flight.method} with something that is not an answer"
             )
         return result_of(answer)
 
@@ -545,7 +545,7 @@ class StreamableHttp:
         try:
             kind = message_kind(message)
         except InvalidMessage as error:
-            logger.warning("Skipped something from %s that is no message: %s", self._where, error)
+            logger.warning("Skipped something from %s that is not a message: %s", self._where, error)
             return None
         if kind == "response":
             own = own_id(message.get("id"))
@@ -633,7 +633,7 @@ class StreamableHttp:
             logger.warning("The answer to %s did not reach the server: %s", method, error)
 
     async def _withdraw(self, id: int) -> None:
-        """Send ``notifications/cancelled`` (legacy), since a disconnect is no cancellation there."""
+        """Send ``notifications/cancelled`` (legacy), since a disconnect is not a cancellation there."""
         with anyio.move_on_after(_GOODBYE_S):
             await self.notify("notifications/cancelled", {"requestId": id, "reason": "The caller no longer waits"})
 

@@ -54,9 +54,9 @@ class HttpStatusError(LocalError):
 
     Attributes:
         status: HTTP status.
-        headers: of the response, lower-case names.
+        headers: the headers of the response, lower-case names.
         body: its text, at most 64 KiB.
-        url: of the request.
+        url: the URL of the request.
         proxy: URL of the proxy, without credentials; ``None`` if there is none, or it is not known.
     """
 
@@ -83,7 +83,7 @@ class HttpRemoteError(RemoteError):
     """The server sent a JSON-RPC error with an HTTP error status.
 
     Attributes:
-        http_status: of the response.
+        http_status: the HTTP status of the response.
         challenge: its ``WWW-Authenticate``; ``None`` if it has none.
     """
 

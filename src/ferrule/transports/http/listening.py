@@ -3,7 +3,7 @@
 A stream that ends is opened again from its last event. How often depends on how it ended:
 
 * closed by the server without a message, five times in a row: never again;
-* the server has none (404, 405 and their like, or something that is no event stream): never again;
+* the server has none (404, 405 and their like, or something that is not an event stream): never again;
 * refused in another way (4xx): five times, with back-off;
 * a passing failure (5xx, 429, no connection): five times with back-off, then once a minute.
 
@@ -157,7 +157,7 @@ class _StreamOutcome:
         self.after_s = 0.0
 
     def note_refusal(self, response: HttpResponse) -> None:
-        """Record a response that is no event stream."""
+        """Record a response that is not an event stream."""
         status = response.status
         self.failed = f"HTTP {status}" if status != 200 else f"content of type {media_type(response)!r}"
         self.is_final = status < 400 or status in _HAS_NONE or status in _NOT_FOR_US

@@ -30,11 +30,11 @@ class Flight:
     ``is_plain``: a result of the usual form is decoded to its type at once; see `ferrule.wire.plain_answers`.
 
     Attributes:
-        id: of the request, and its progress token.
+        id: the id of the request, and its progress token.
         scope: ends the wait: by a time-out, or because ``stray`` or ``reason`` is set.
         stray: the response, if it came on another stream.
         reason: error with which the request ended early; ``None`` for a time-out.
-        reader: of its last stream, with the event id to resume from.
+        reader: the reader of its last stream, with the event id to resume from.
         lost: the error that broke that stream.
     """
 

@@ -66,7 +66,7 @@ class HttpSender:
         `MAX_REDIRECTS` are not followed but returned.
 
         Args:
-            method, url, headers, body: of the request.
+            method, url, headers, body: the method, the URL, the headers and the body of the request.
             flight: the call of this request; its time-out is paused while credentials are obtained.
 
         Raises:

@@ -40,7 +40,7 @@ _NOT_ABOUT_THE_URL: Final = frozenset({401, 403, 407, 429})
 
 
 class SseRefused(LocalError):
-    """The URL is no HTTP+SSE server, or its endpoint cannot be used."""
+    """The URL is not an HTTP+SSE server, or its endpoint cannot be used."""
 
 
 class SseConnection:
@@ -205,7 +205,7 @@ class SseConnection:
             found = urljoin(self._url, reference.strip())
             theirs = urlsplit(found)
         except ValueError as error:
-            raise SseRefused(f"{self._where} names an endpoint that is no URL") from error
+            raise SseRefused(f"{self._where} names an endpoint that is not a URL") from error
         if not is_same_origin(self._url, found):
             raise SseRefused(f"{self._where} names an endpoint of another origin: {theirs.scheme}://{theirs.hostname}")
         self.endpoint = found
@@ -234,7 +234,7 @@ async def connect_sse(
     """Open a connection and return it.
 
     Args:
-        url: of the event stream.
+        url: the URL of the event stream.
         http: sends the requests.
         background: runs the task that reads.
         headers: added to every request.

@@ -204,8 +204,8 @@ class ServerProcess:
 
     Attributes:
         server: the settings with which it was started.
-        read_stream: `receive` returns each message as `StreamMessage`; lines that are no JSON object are skipped, and
-            logged once per kind. At the end it raises `anyio.EndOfStream`, caused by a `ServerProcessEnded` unless
+        read_stream: `receive` returns each message as `StreamMessage`; lines that are not a JSON object are skipped,
+            and logged once per kind. At the end it raises `anyio.EndOfStream`, caused by a `ServerProcessEnded` unless
             this side closed.
         write_stream: `send` writes each message.
     """

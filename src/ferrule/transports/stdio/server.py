@@ -481,7 +481,7 @@ def _run_stdio(server: Server[Any], max_message_bytes: int, drain_s: float, watc
     finally:
         loop.close()
         reserved.keep()
-        # 128 + SIGINT, as shells report it; SIGTERM is how hosts stop a server, which is no failure.
+        # 128 + SIGINT, as shells report it; SIGTERM is how hosts stop a server, which is not a failure.
         status = _EXIT_CTRL_C if stop.signals[:1] == [signal.SIGINT] else 0
         _abandon([thread for thread in threading.enumerate() if thread not in threads_before], status)
     if status:

@@ -95,7 +95,7 @@ class _Answer:
         listen_id: the id of a request for a stream, in a tuple; ``None`` for any other request.
 
     Attributes:
-        status, body: of the answer.
+        status, body: the status and the body of the answer.
     """
 
     def __init__(self, sent: bytes, listen_id: tuple[Any] | None) -> None:

@@ -103,7 +103,7 @@ def project_value(revision: Revision, type_: Any, value: Any) -> Any:
     Args:
         revision: the connection's.
         type_: the type of the part, for example `ClientCapabilities` in the ``_meta`` of a request.
-        value: of that type, or JSON with its shape.
+        value: the value of that type, or JSON with its shape.
     """
     step = _plan_for(revision, type_)
     return value if step is None else step(value)
@@ -170,7 +170,7 @@ class _Field(Struct, frozen=True):
         name: in Python.
         encode_name: on the wire, in the superset.
         type: as it is declared.
-        default: of the struct's field, `NODEFAULT` where there is none; a bundle lacks the key instead.
+        default: the default of the struct's field, `NODEFAULT` where there is none; a bundle lacks the key instead.
     """
 
     name: str

@@ -47,7 +47,7 @@ REVISION = Revision(
         {
             Tool: frozenset({"execution"}),
             CallToolRequestParams: frozenset({"task"}),
-            # The three questions and their answers are no messages of their own any more.
+            # The three questions and their answers are not messages of their own any more.
             CreateMessageRequestParams: frozenset({"meta", "task"}),
             ElicitRequestParams: frozenset({"meta", "task", "elicitation_id"}),
             ElicitResult: frozenset({"meta"}),

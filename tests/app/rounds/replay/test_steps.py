@@ -271,7 +271,7 @@ async def test_questions_and_steps_inside_a_step_are_refused(app):
 
 
 async def test_a_step_that_raises_a_cancellation_has_failed(app):
-    """It is no cancellation of the call."""
+    """It is not a cancellation of the call."""
 
     @app.tool
     async def body(ctx: Context) -> str:

@@ -182,7 +182,7 @@ async def test_every_context_call_is_cancelled_after_suspension(app):
 
 
 async def test_a_heartbeat_beside_a_question_does_not_hold_the_round(app):
-    """Progress is no activity, or a busy heartbeat would never let the round end; nor does it outlive the round."""
+    """Progress is not activity, or a busy heartbeat would never let the round end; nor does it outlive the round."""
     beats: list[int] = []
     tasks: list[asyncio.Task[None]] = []
 

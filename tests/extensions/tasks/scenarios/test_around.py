@@ -52,7 +52,7 @@ async def test_the_result_of_a_task_passes_the_middleware(after_s: float) -> Non
 
 
 async def test_middleware_sees_the_request_and_then_the_task() -> None:
-    """The id tells the passes apart; a call that is no task passes once."""
+    """The id tells the passes apart; a call that is not a task passes once."""
     seen: list[tuple[str | None, str]] = []
     timings: list[TimingOf] = []
 
@@ -165,7 +165,7 @@ async def test_a_task_that_is_cancelled_inside_middleware_ends() -> None:
 
 @pytest.mark.parametrize("era", [Modern, Legacy])
 async def test_questions_returned_by_hand_are_asked_in_a_task(era: type[Any]) -> None:
-    """The same function as in a call that is no task, with keys of the author's own."""
+    """The same function as in a call that is not a task, with keys of the author's own."""
     app = MCPServer("x")
     ask = {"message": "name?", "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}}}
 

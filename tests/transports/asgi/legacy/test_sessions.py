@@ -129,7 +129,7 @@ def test_session_ids_are_random_visible_ascii() -> None:
 
 
 def test_the_last_ids_are_remembered_and_no_others() -> None:
-    """The oldest gives way, whatever the ids look like; what is no id of ours was never one of them."""
+    """The oldest gives way, whatever the ids look like; what is not an id of ours was never one of them."""
     recent = RecentIds(3)
     ids = ["00" * 15 + "01", "00" * 16, "01" * 16, "ab" * 16]
     assert ids[0] not in recent

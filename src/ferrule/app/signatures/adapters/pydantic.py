@@ -2,7 +2,7 @@
 
 Imported only when an annotation uses pydantic. A value is read as JSON and strictly first, so that everything is taken
 that the published schema accepts, also by classes that are strict; then as pydantic's lax mode does, except that a
-truth value is no number and a number no truth value, as everywhere else. A `str` field keeps its text. Where a list,
+truth value is not a number and a number no truth value, as everywhere else. A `str` field keeps its text. Where a list,
 dict or model is declared and JSON text arrives, the text is decoded; see `ferrule.app.signatures.coercion` for the
 rule.
 """
@@ -245,7 +245,7 @@ def _copy(value: Any) -> Any:
 
 
 def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
-    """``root`` with ``better`` in the place of ``sent``; a step that is no place names a union's member."""
+    """``root`` with ``better`` in the place of ``sent``; a step that is not a place names a union's member."""
     parent: Any = None
     place: Any = None
     node = root

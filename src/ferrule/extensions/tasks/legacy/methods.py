@@ -49,7 +49,7 @@ _MAX_SEEN: Final = 1000
 
 
 class LegacyTasks:
-    """See the module."""
+    """Serves the four task methods of revision 2025-11-25, and asks the client what a task asks."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks

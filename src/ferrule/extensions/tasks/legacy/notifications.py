@@ -25,7 +25,7 @@ class LegacyTaskNotifier:
     """Sends notifications of one task, from now until its end; see the module.
 
     Args:
-        ctx: of the request that began the task.
+        ctx: the context of the request that began the task.
         record: the task.
     """
 

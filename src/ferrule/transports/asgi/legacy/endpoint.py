@@ -537,7 +537,7 @@ class LegacyEndpoint:
             self.sessions.release(session)
             session = None
         if session is None:
-            if not is_known:  # a session of another principal is no mistake of the configuration
+            if not is_known:  # a session of another principal is not a mistake of the configuration
                 self._explain_unknown(session_id)
             await request.refuse(404, _INVALID, "Session not found", id=id)
         return session

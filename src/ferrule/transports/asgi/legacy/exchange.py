@@ -144,7 +144,7 @@ class Outlet:
 
 
 class LegacyExchange(ProgressSender):
-    """See the module.
+    """The dispatch context of one legacy request over HTTP.
 
     Attributes:
         outlet: where its answer goes.

@@ -28,7 +28,7 @@ class LegacyPlainCalls(PlainHttpCalls):
     """The fast path of sessions that this process alone holds, whose answers are JSON unless something is sent before.
 
     Args:
-        tools: of the server.
+        tools: the tools of the server.
         server: that the endpoint serves.
         legacy: the general path.
     """

@@ -47,7 +47,7 @@ class InFlight(Protocol):
     """A request in flight; implemented by `LegacyExchange`.
 
     Attributes:
-        method: of the request.
+        method: the method of the request.
         outlet: the HTTP response; the requests of a batch share one.
     """
 
@@ -76,7 +76,7 @@ class OtherWorkers(Protocol):
 
 
 class LegacySession:
-    """One legacy session; see the module.
+    """One legacy session: its connection, its requests in flight, its streams, and its requests to the client.
 
     Attributes:
         session_id: empty for the temporary session of a stateless request.

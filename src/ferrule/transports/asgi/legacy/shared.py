@@ -66,7 +66,7 @@ class SharedSessions:
 
     Args:
         store: has session records and a channel.
-        server, options: of the endpoint.
+        server, options: the server and the options of the endpoint.
         find: returns the session that this worker has already, or ``None``.
         drop: removes a session from this worker, because it ended on another one.
 

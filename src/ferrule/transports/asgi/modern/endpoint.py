@@ -111,7 +111,7 @@ class ModernEndpoint:
         """Await the finished result of a request and send the response, on asyncio.
 
         Args:
-            exchange, connection: of the request; see `open_exchange`.
+            exchange, connection: those of the request; see `open_exchange`.
             request: the POST.
             work: gives the finished result.
             method: for the log.
