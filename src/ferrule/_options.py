@@ -58,6 +58,7 @@ def check_options(what: str, given: Mapping[str, Any], known: type[Any], *also: 
     Raises:
         TypeError: one of them does not; the closest that does is named.
     """
+    # A struct has its fields there, a TypedDict has annotations only.
     names = [*also, *getattr(known, "__struct_fields__", known.__annotations__)]
     for name in given:
         if name not in names:

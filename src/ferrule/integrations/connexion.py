@@ -27,8 +27,9 @@ __all__ = ["exposable"]
 
 def exposable(app: Any) -> Exposable:
     """Return what the engine needs of a Connexion application."""
-    if hasattr(app, "middleware"):
+    if hasattr(app, "middleware"):  # the applications of Connexion 3 hold their middleware
         return _Connexion(app, app.middleware)
+    # The middleware of Connexion 3 alone has a list of them; Connexion 2 has neither.
     return _Connexion(app, app) if hasattr(app, "middlewares") else _Connexion2(app.app)
 
 

@@ -68,7 +68,7 @@ class _Flask:
     @property
     def title(self) -> str | None:
         """Name of the application for people; ``None`` where it has none."""
-        return str(getattr(self._app, "title", None) or self._app.name)
+        return str(getattr(self._app, "title", None) or self._app.name)  # APIFlask has a title, Flask has none
 
     @property
     def caller(self) -> Caller:

@@ -58,7 +58,7 @@ def path_template(rule: Any) -> str:
 
 def reads_of(view: Callable[..., Any]) -> list[str]:
     """Return what a view reads of the request, as far as its own code names it: ``["request.args"]``."""
-    code: CodeType | None = getattr(view, "__code__", None)
+    code: CodeType | None = getattr(view, "__code__", None)  # a view may be any callable
     if code is None:
         return []
     names: set[str] = set()
@@ -71,6 +71,7 @@ def reads_of(view: Callable[..., Any]) -> list[str]:
 
 
 def _is_page(rule: Any) -> bool:
+    # Rules of Werkzeug before 2 have no `websocket`.
     if rule.build_only or rule.redirect_to is not None or getattr(rule, "websocket", False) or rule.alias:
         return False
     return rule.endpoint != "static" and not rule.endpoint.endswith(".static")
@@ -84,10 +85,11 @@ def _views(app: Any, rule: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
     methods = set(rule.methods or ("GET",))
     # Flask and Werkzeug add these by themselves.
     methods -= {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-    kind: Any = getattr(view, "view_class", None)
+    kind: Any = getattr(view, "view_class", None)  # set by `View.as_view`
     for method in sorted(methods):
         served = view
         if kind is not None:
+            # A `MethodView` has a method for each verb, a `View` one for all.
             served = getattr(kind, method.lower(), None) or getattr(kind, "dispatch_request", view)
         served = inspect.unwrap(served)
         while isinstance(served, partial):
@@ -127,7 +129,7 @@ def _hints(view: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _path_parameters(document: dict[str, Any], rule: Any, doc: Doc, hints: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    converters: dict[str, Any] = getattr(rule, "_converters", {})
+    converters: dict[str, Any] = getattr(rule, "_converters", {})  # Werkzeug has no public name for them
     for found in _VARIABLE.finditer(rule.rule):
         name = found["name"]
         schema = _converter_schema(converters.get(name))
