@@ -112,7 +112,7 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
     from ferrule.client.config import read_target
 
     suffix = path.suffix.lower()
-    from ferrule.cli.descriptions import is_description
+    from ferrule.cli.openapi.descriptions import is_description
 
     if is_description(str(path)):
         line = f"ferrule run {path} --base-url URL --include PATTERN"

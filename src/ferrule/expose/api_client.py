@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ferrule.app.errors import ToolError
+from ferrule.expose.answers.projection import Projection
+from ferrule.expose.answers.results import answer_of
 from ferrule.expose.callers.http import HTTPCaller
 from ferrule.expose.exchange import Caller, CallerUnavailable, Origin
 from ferrule.expose.operations import Body, BodyForm, Field, Location, Operation, Parameter, Style
-from ferrule.expose.projection import Projection
 from ferrule.expose.requests.build import InvalidArgument, build_request
-from ferrule.expose.results import answer_of
 from ferrule.wire.json_types import is_object
 
 __all__ = ["APIClient"]

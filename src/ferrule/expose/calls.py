@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from ferrule.app.errors import ToolError
 from ferrule.app.execution.context import Context
+from ferrule.expose.answers.projection import Projection
+from ferrule.expose.answers.results import answer_of, with_next_page
 from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, CallerUnavailable, Origin
 from ferrule.expose.operations import Operation
-from ferrule.expose.projection import Projection
 from ferrule.expose.requests.build import InvalidArgument, build_request
 from ferrule.expose.requests.files import FileContents, InvalidFile, read_file_argument
-from ferrule.expose.results import answer_of, with_next_page
 from ferrule.expose.settings import ExposeSettings
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.codec import encode_str

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
-from ferrule.cli.descriptions import (
+from ferrule.cli.openapi.descriptions import (
     DescriptionOptions,
     choice_options,
     chosen_operations,
@@ -87,7 +87,7 @@ async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: 
 
 
 def _list_description(target: str, options: DescriptionOptions, as_json: bool) -> None:
-    from ferrule.cli.describing import picture_of
+    from ferrule.cli.openapi.describing import picture_of
 
     description = read_target_description(target)
     if options.include:

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from ferrule.cli.descriptions import (
+from ferrule.cli.openapi.descriptions import (
     DescriptionOptions,
     absolute_server,
     choice_options,
@@ -202,7 +202,7 @@ def command(
 
 
 def _make_file(source: str, path: Path, options: DescriptionOptions) -> None:
-    from ferrule.cli.generating import server_file
+    from ferrule.cli.openapi.generating import server_file
     from ferrule.expose import APIClient
 
     if path.suffix != ".py":

@@ -14,8 +14,8 @@ import click
 from click.core import ParameterSource
 
 from ferrule.cli.connect import ConnectionOptions, target_argument
-from ferrule.cli.descriptions import DescriptionOptions, choice_options, is_description, serve_description
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
+from ferrule.cli.openapi.descriptions import DescriptionOptions, choice_options, is_description, serve_description
 from ferrule.cli.output import say
 from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
 

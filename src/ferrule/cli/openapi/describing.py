@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.cli.descriptions import usable_operations
 from ferrule.cli.inspecting import estimate_tokens
+from ferrule.cli.openapi.descriptions import usable_operations
 
 __all__ = ["picture_of"]
 

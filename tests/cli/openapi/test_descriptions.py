@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule import Client, StdioServer
-from ferrule.cli.descriptions import is_description
+from ferrule.cli.openapi.descriptions import is_description
 from tests.cli.support import FERRULE, ferrule
 
 SHOP = str(Path(__file__).parent / "descriptions" / "shop.json")

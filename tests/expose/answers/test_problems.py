@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.expose.problems import MAX_PROBLEM_CHARS, problem_text
+from ferrule.expose.answers.problems import MAX_PROBLEM_CHARS, problem_text
 from tests.expose.callers_for_tests import answer
 
 

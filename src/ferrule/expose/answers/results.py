@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 from ferrule.app.errors import ToolError
 from ferrule.app.results.content import Audio, Content, Embedded, Image, Link, WithContent
 from ferrule.expose import media_types
+from ferrule.expose.answers.problems import problem_text
+from ferrule.expose.answers.projection import Projection
 from ferrule.expose.exchange import ApiRequest, ApiResponse
 from ferrule.expose.operations import Operation
-from ferrule.expose.problems import problem_text
-from ferrule.expose.projection import Projection
 from ferrule.wire.codec import decode, encode_str
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_object

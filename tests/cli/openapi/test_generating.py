@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ferrule import Client
-from ferrule.cli.descriptions import usable_operations
-from ferrule.cli.generating import server_file
+from ferrule.cli.openapi.descriptions import usable_operations
+from ferrule.cli.openapi.generating import server_file
 from ferrule.expose import read_openapi
 from ferrule.expose.exchange import ApiRequest, ApiResponse
 
 DESCRIPTIONS = Path(__file__).parent / "descriptions"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Recording:

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from ferrule import Client
-from ferrule.expose.results import MAX_INLINE_FILE_BYTES
+from ferrule.expose.answers.results import MAX_INLINE_FILE_BYTES
 from tests.expose.callers_for_tests import BASE_URL, AnsweringCaller, answer, call, exposing
 
 pytestmark = pytest.mark.anyio

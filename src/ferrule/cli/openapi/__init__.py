@@ -1,0 +1,1 @@
+"""Commands on an OpenAPI description: list it, serve it, write a server file of it."""

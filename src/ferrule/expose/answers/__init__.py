@@ -1,0 +1,1 @@
+"""From the answer of an API to what a model reads."""
