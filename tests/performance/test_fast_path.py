@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from ferrule import MCPServer
+from ferrule.kernel.fast_path.plain_calls import CALLS_PER_PASS
 from ferrule.kernel.gauges import gauges_of
-from ferrule.kernel.plain_calls import CALLS_PER_PASS
 from ferrule.types import LATEST_MODERN_VERSION
 from ferrule.wire.codec import encode
 from tests.kernel.harness import initialize, modern, note, request

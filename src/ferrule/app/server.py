@@ -29,8 +29,8 @@ from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 from ferrule.app.signatures.function import SchemaMode
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.fast_path.plain_tools import PlainTools
 from ferrule.kernel.gauges import gauges_of
-from ferrule.kernel.plain_tools import PlainTools
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
 from ferrule.stores.store import nothing_is_open, open_store
 from ferrule.wire.types import Implementation
@@ -214,7 +214,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
         )
         attach_application(self.lowlevel, self)
         if tool_search:
-            self.tools.offer_search(tool_search)
+            from ferrule.app.search.tools import ToolSearch
+
+            self.tools.offer_search(ToolSearch(self.tools, self.tools.make, tool_search))
         if fast_path and os.environ.get("FERRULE_FAST_PATH") != "0":
             self.lowlevel.attachments[PlainTools] = self.tools
         gauges = gauges_of(self.lowlevel)

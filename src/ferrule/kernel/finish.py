@@ -95,7 +95,7 @@ def finish_result(server: Server[Any], connection: Connection, method: str, resu
 def _finish_legacy(revision: Revision, method: str, result: Any) -> Any:
     # The exact type first, here and elsewhere on this path: asking an abstract class takes half a microsecond.
     if isinstance(result, Struct) or not isinstance(result, Mapping):
-        kind = getattr(cast("Any", result), "result_type", None)
+        kind = getattr(cast("Any", result), "result_type", None)  # structs of extensions may have none
     else:
         kind = cast("Mapping[str, Any]", result).get("resultType")
     if kind not in (None, "complete"):

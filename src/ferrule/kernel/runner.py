@@ -27,8 +27,8 @@ from ferrule.kernel.dispatch import (
     WriteStream,
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
+from ferrule.kernel.fast_path.plain_tools import is_plain_legacy, plain_route, plain_tools_of
 from ferrule.kernel.finish import bad_result, check_result, finish_result
-from ferrule.kernel.plain_tools import is_plain_legacy, plain_route, plain_tools_of
 from ferrule.kernel.server import (
     CallNext,
     Handler,
@@ -661,7 +661,7 @@ def _serve_plain_calls(dispatcher: JSONRPCDispatcher, loop: _DualEra) -> None:
     """Serve plain calls by the fast path, if the server has one."""
     tools = plain_tools_of(loop.server)
     if tools is not None:
-        from ferrule.kernel.plain_calls import PlainCalls
+        from ferrule.kernel.fast_path.plain_calls import PlainCalls
 
         dispatcher.plain_calls = PlainCalls(tools, loop, dispatcher)
 

@@ -1,4 +1,4 @@
-"""Tools as the fast path of plain calls sees them (`ferrule.kernel.plain_tools`), compiled from their components.
+"""Tools as the fast path of plain calls sees them (`ferrule.kernel.fast_path.plain_tools`), compiled from their components.
 
 A `ComponentCall` is made for each tool at its first plain call, out of the parts that the general path uses: the type
 of the arguments, the function with its dependencies and limits, the plan of its result. `plain_call_of` says which
@@ -19,7 +19,7 @@ from ferrule.app.execution.current import current_request
 from ferrule.app.results.plain_results import writer_for
 from ferrule.app.rounds.run import attach_body, run_body
 from ferrule.app.signatures.shapes import decode_hook
-from ferrule.kernel.plain_tools import PlainCall, WriteResult
+from ferrule.kernel.fast_path.plain_tools import PlainCall, WriteResult
 from ferrule.kernel.server import Handler, ServerRequestContext
 from ferrule.wire.codec import plain_decoder
 from ferrule.wire.revisions import Revision
@@ -150,6 +150,7 @@ def _takes_positions(spec: FunctionSpec) -> bool:
     function: Any = spec.function
     if type(function) is MethodType:
         function = function.__func__
+    # A decorator leaves one of these names when the function's signature is not its own.
     if type(function) is not FunctionType or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
         return False
     code = function.__code__

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex, shown_name
@@ -41,7 +41,7 @@ from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
 from ferrule.kernel.concurrency.cancellation import BodyExit
-from ferrule.kernel.plain_tools import OWNER
+from ferrule.kernel.fast_path.plain_tools import OWNER
 from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
 from ferrule.wire.codec import Encoded
@@ -60,8 +60,7 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
-    from ferrule.app.search.tools import ToolSearch, ToolSearchMode
-    from ferrule.kernel.plain_tools import PlainTool
+    from ferrule.kernel.fast_path.plain_tools import PlainTool
 
 __all__ = ["Run", "ToolComponent", "ToolSet"]
 
@@ -410,6 +409,22 @@ class ToolComponent(Component[ToolOptions]):
         return error_result(f"Tool `{self.name}` failed: {type(error).__name__}: {error}")
 
 
+class SearchOfTools(Protocol):
+    """What is listed in place of too many tools; `ferrule.app.search.tools.ToolSearch`."""
+
+    def listed(self) -> list[ToolComponent] | None:
+        """Return the tools that are listed; ``None`` for all."""
+        ...
+
+    def find(self, name: str) -> ToolComponent | None:
+        """Return a tool of the search itself; ``None`` for another name."""
+        ...
+
+    def unwrap(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
+        """Return the request for the tool that a call of the search calls."""
+        ...
+
+
 class ToolSet:
     """The tools of one server, and the two methods that serve them.
 
@@ -422,13 +437,13 @@ class ToolSet:
         index: the tools by name.
         unchecked: tools whose types used an undefined name when they were registered.
         search: the search that is listed in place of too many tools; ``None`` where all tools are listed.
-        fast_calls, general_calls: how many calls each path has taken; see `ferrule.kernel.plain_tools`.
+        fast_calls, general_calls: how many calls each path has taken; see `ferrule.kernel.fast_path.plain_tools`.
     """
 
     def __init__(self, settings: SetSettings, on_change: Callable[[], None], defaults: ToolDefaults) -> None:
         self.index: ComponentIndex[ToolComponent] = ComponentIndex("tool", on_change, settings.is_private)
         self.unchecked: list[ToolComponent] = []
-        self.search: ToolSearch | None = None
+        self.search: SearchOfTools | None = None
         self.fast_calls = self.general_calls = 0
         self._defaults = defaults
         self._server = settings.server
@@ -446,13 +461,14 @@ class ToolSet:
             SignatureError: the function cannot be served.
             RegistrationError: the name is taken or malformed, or a schema cannot be used.
         """
-        component = self._make(function, options)
+        component = self.make(function, options)
         self.index.guard(component)
         self.index.add(component.name, component)
         self.serve()
         return component
 
-    def _make(self, function: Callable[..., Any], options: ToolOptions) -> ToolComponent:
+    def make(self, function: Callable[..., Any], options: ToolOptions) -> ToolComponent:
+        """Return the component of a function, without registering it; raises as `add`."""
         spec = compile_function(function, allow_keywords=options.input_schema is not None)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
@@ -462,12 +478,10 @@ class ToolSet:
         self._check(component)
         return component
 
-    def offer_search(self, mode: ToolSearchMode) -> None:
-        """List three tools that find, describe and call the others, always or where there are too many to list."""
-        from ferrule.app.search.tools import ToolSearch
-
-        self.search = ToolSearch(self, self._make, mode)
-        self._server.unwrap_request = self.search.unwrap
+    def offer_search(self, search: SearchOfTools) -> None:
+        """List the tools of a search, always or where there are too many tools to list."""
+        self.search = search
+        self._server.unwrap_request = search.unwrap
         self.serve()
 
     def serve(self) -> None:

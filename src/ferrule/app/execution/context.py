@@ -24,7 +24,7 @@ from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.dispatch import ClosesStream
-from ferrule.kernel.plain_tools import PlainCall
+from ferrule.kernel.fast_path.plain_tools import PlainCall
 from ferrule.kernel.server import LifespanT, ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel

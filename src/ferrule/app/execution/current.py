@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from ferrule.kernel.plain_tools import PlainCall
+from ferrule.kernel.fast_path.plain_tools import PlainCall
 from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["current_request", "request_of"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.app.signatures.shapes import Shape
-from ferrule.kernel.plain_tools import WriteResult
+from ferrule.kernel.fast_path.plain_tools import WriteResult
 from ferrule.wire.codec import plain_decoder, plain_encode
 from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.plain_calls import cut_answer, may_be_too_deep

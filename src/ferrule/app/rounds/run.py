@@ -77,7 +77,7 @@ async def _settled(
     try:
         if session.rounds is not None:
             value = await session.rounds.settle(value)
-        if getattr(value, "is_input_required", False):
+        if getattr(value, "is_input_required", False):  # by name: importing `InputRequired` costs every server
             from ferrule.app.rounds.manual import answer_manually
 
             return await answer_manually(request, value, function, kwargs)

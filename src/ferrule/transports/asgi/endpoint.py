@@ -25,8 +25,8 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ferrule.kernel.fast_path.plain_tools import plain_tools_of
 from ferrule.kernel.gauges import gauges_of
-from ferrule.kernel.plain_tools import plain_tools_of
 from ferrule.kernel.server import Server
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope

@@ -1,7 +1,7 @@
 """The fast path of plain calls in the ASGI callable: a body in, a JSON answer out, in the server's own task.
 
 The endpoint has made every check of HTTP (path, Host and Origin, media types, authorization, size) before it asks here.
-As on stdio (`ferrule.kernel.plain_calls`), plain calls are a strict subset of what the general path serves. For
+As on stdio (`ferrule.kernel.fast_path.plain_calls`), plain calls are a strict subset of what the general path serves. For
 everything else ``take`` returns ``None``, and the endpoint goes on as if it had not asked. What a
 request's headers and ``_meta`` stand for is judged by the function of the general path; its verdict is remembered for
 the exact values.
@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ferrule.kernel.concurrency.first_step import Begun
 from ferrule.kernel.connection import Connection
+from ferrule.kernel.fast_path.plain_tools import PlainCall, PlainTools, plain_route
 from ferrule.kernel.finish import finish_result
-from ferrule.kernel.plain_tools import PlainCall, PlainTools, plain_route
 from ferrule.kernel.runner import ServerRunner, handled
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.inbound import (
@@ -46,7 +46,7 @@ from ferrule.wire.plain_calls import (
 )
 from ferrule.wire.revisions import REVISIONS, Revision
 
-__all__ = ["HttpSender", "ModernPlainCalls", "PlainHttpCalls"]
+__all__ = ["ModernPlainCalls", "PlainCallSender", "PlainHttpCalls"]
 
 _MAX_ROUTES: Final = 256
 _MAX_KEY_BYTES: Final = 4096
@@ -68,7 +68,7 @@ class PlainHttpCalls:
         self._handlers = server.request_handlers
 
     def call(
-        self, envelope: PlainEnvelope, body: bytes, sender: HttpSender, finish: Callable[[Any], Any]
+        self, envelope: PlainEnvelope, body: bytes, sender: PlainCallSender, finish: Callable[[Any], Any]
     ) -> PlainCall | None:
         """Return the call that an envelope stands for; ``None`` if it is not plain.
 
@@ -138,7 +138,7 @@ class PlainHttpCalls:
         raise NotImplementedError
 
 
-class HttpSender(Struct):
+class PlainCallSender(Struct):
     """Who sent a plain call, and how.
 
     Attributes:
@@ -186,7 +186,7 @@ class ModernPlainCalls(PlainHttpCalls):
             route = self._routes.get(key) or self._learn(key, request)
             if route is None or name in self._server.param_headers:
                 return None
-            sender = HttpSender(REVISIONS[route.protocol_version], request, runtime, route)
+            sender = PlainCallSender(REVISIONS[route.protocol_version], request, runtime, route)
             call = self.call(envelope, body, sender, lambda result: self._finish(route, result))
         except Exception:  # not ours
             return None
@@ -215,7 +215,7 @@ class ModernPlainCalls(PlainHttpCalls):
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.plain_tools.CallCarrier`."""
-        sender: HttpSender = call.origin
+        sender: PlainCallSender = call.origin
         params: dict[str, Any] = decode(call.frame)["params"]
         exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.facts, sender.runtime)
         call.dispatch = exchange

@@ -16,7 +16,7 @@ import anyio
 
 from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.plain_tools import plain_tools_of
+from ferrule.kernel.fast_path.plain_tools import plain_tools_of
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.correlation import cancelled_request_id

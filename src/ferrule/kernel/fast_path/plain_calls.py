@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ferrule.kernel.concurrency.first_step import Begun, FirstSteps, Rest, first_steps
 from ferrule.kernel.concurrency.spawner import AsyncioSpawner, Spawner
 from ferrule.kernel.dispatch import DispatchContext, ReadStream, ShowsFrames, WritesPieces, WriteStream
-from ferrule.kernel.plain_tools import PlainCall, PlainTools, WriteResult
+from ferrule.kernel.fast_path.plain_tools import PlainCall, PlainTools, WriteResult
 from ferrule.kernel.server import Handler, HandlerEntry, Server, ServerRequestContext
 from ferrule.wire.codec import decode, plain_encode
 from ferrule.wire.nesting import MAX_DEPTH

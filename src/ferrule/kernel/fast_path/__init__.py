@@ -1,0 +1,1 @@
+"""The fast path of plain ``tools/call`` requests over a stream pair."""
