@@ -197,8 +197,8 @@ class JSONRPCDispatcher:
         spawns_notification: whether a notification with this method is handled in a task of its own; ``None`` for all.
         accepts_batches: whether arrays of messages are accepted now (revision 2025-03-26); ``None`` for never.
         unstarted: number of accepted messages whose handling has not begun.
-        plain_calls: takes plain messages before they come here: calls (`ferrule.kernel.fast_path.plain_calls`) or, of a client,
-            results (`ferrule.client.fast_path.streams`). ``None`` for no fast path.
+        plain_calls: takes plain messages before they come here: calls (`ferrule.kernel.fast_path.plain_calls`) or, of a
+            client, results (`ferrule.client.fast_path.streams`). ``None`` for no fast path.
     """
 
     def __init__(

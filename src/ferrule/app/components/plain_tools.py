@@ -1,4 +1,4 @@
-"""Tools as the fast path of plain calls sees them (`ferrule.kernel.fast_path.plain_tools`), compiled from their components.
+"""Tools as the fast path sees them (`ferrule.kernel.fast_path.plain_tools`), compiled from their components.
 
 A `ComponentCall` is made for each tool at its first plain call, out of the parts that the general path uses: the type
 of the arguments, the function with its dependencies and limits, the plan of its result. `plain_call_of` says which

@@ -76,7 +76,8 @@ def _search_tools() -> list[dict[str, Any]]:
     from ferrule.app.server import MCPServer
 
     search = MCPServer("search", tool_search=True).tools.search
+    listed = None if search is None else search.listed()
     return [
         {"name": tool.name, "description": tool.description or "", "input_schema": tool.input_schema()}
-        for tool in (search.components.values() if search is not None else ())
+        for tool in listed or ()
     ]

@@ -1,8 +1,8 @@
 """The fast path of plain calls in the ASGI callable: a body in, a JSON answer out, in the server's own task.
 
 The endpoint has made every check of HTTP (path, Host and Origin, media types, authorization, size) before it asks here.
-As on stdio (`ferrule.kernel.fast_path.plain_calls`), plain calls are a strict subset of what the general path serves. For
-everything else ``take`` returns ``None``, and the endpoint goes on as if it had not asked. What a
+As on stdio (`ferrule.kernel.fast_path.plain_calls`), plain calls are a strict subset of what the general path serves.
+For everything else ``take`` returns ``None``, and the endpoint goes on as if it had not asked. What a
 request's headers and ``_meta`` stand for is judged by the function of the general path; its verdict is remembered for
 the exact values.
 
