@@ -100,7 +100,7 @@ app: MCPServer[Any] = from_openapi(
     rename={"orders.list.v1": "list_orders", "orders.create.v1": "create_order", "orders.get.v1": "get_order"},
     describe={"orders.create.v1": "Order parts from the stock; ask the customer for the count before."},
     fields={"orders.list.v1": ["number", "item", "state"]},
-    mask=["internal"],
+    mask=("internal",),
 )
 
 

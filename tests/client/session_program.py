@@ -16,7 +16,7 @@ def make_server(eras: tuple[str, ...] = ()) -> Server[Any]:
     """Legacy only, unless modern revisions are named."""
     server: Server[Any] = Server("sessions", list_changed=["tools"], resource_updates=True, logging=True)
     server.modern_versions = eras
-    grown = server.attachments.setdefault("grown", {})
+    grown: dict[str | None, list[str]] = {}
 
     def mine(ctx: Any) -> list[str]:
         return grown.setdefault(ctx.session.connection.session_id, ["grow", "touch", "ask"])

@@ -1,5 +1,7 @@
 """BlackSheep applications with an OpenAPIHandler as servers."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import pytest

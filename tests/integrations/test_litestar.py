@@ -1,5 +1,7 @@
 """Litestar applications as servers."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import pytest

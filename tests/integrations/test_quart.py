@@ -1,5 +1,7 @@
 """Quart applications with Quart-Schema as servers."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import pytest
@@ -54,6 +56,7 @@ def application(events: list[str]) -> Quart:
     @app.get("/denied")
     async def denied() -> str:
         abort(403, "not for you")
+        raise AssertionError
 
     @app.get("/whoami")
     async def whoami() -> str:

@@ -1,5 +1,7 @@
 """Starlette applications as servers: with the YAML of docstrings, and with the document of another library."""
 
+# pyright: reportMissingImports=false
+
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tests.integrations.contract import MODES, check_alone, check_credentials, c
 pytest.importorskip("starlette")
 pytest.importorskip("yaml")
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -88,7 +91,7 @@ async def hidden(request: Request) -> PlainTextResponse:
 
 def application(events: list[str]) -> Starlette:
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> Any:
+    async def lifespan(app: Starlette) -> AsyncGenerator[dict[str, str]]:
         events.append("start")
         yield {"pool": "open"}
         events.append("end")

@@ -354,7 +354,7 @@ def test_a_value_behaves_like_a_frozen_dataclass() -> None:
     assert dataclasses.is_dataclass(Point)
     assert repr(Point(1)) == "Point(x=1, y=2, names=[])"
     with pytest.raises(AttributeError):
-        Point(1).x = 2
+        Point(1).x = 2  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_assigning_to_a_value_can_raise_what_a_dataclass_raises() -> None:

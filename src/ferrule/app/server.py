@@ -218,7 +218,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
             self.tools.offer_search(ToolSearch(self.tools, self.tools.make, tool_search))
         if fast_path and os.environ.get("FERRULE_FAST_PATH") != "0":
-            self.lowlevel.attachments[PlainTools] = self.tools
+            self.lowlevel.attachments[PlainTools] = self.tools  # type: ignore[type-abstract]
         gauges = gauges_of(self.lowlevel)
         gauges.add("fast_calls", self.tools, lambda tools: tools.fast_calls)
         gauges.add("general_calls", self.tools, lambda tools: tools.general_calls)

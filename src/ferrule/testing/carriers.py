@@ -14,14 +14,14 @@ A carrier hands decoded messages over and gives decoded messages back; what is s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ferrule.kernel.dispatch import DispatchContext, StreamMessage
+from ferrule.kernel.dispatch import DispatchContext, StreamMessage, TakeFrames
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import decode, encode, to_builtins
 from ferrule.wire.ndjson import Frame, LineFramer
@@ -329,6 +329,7 @@ class _ByteReader:
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._came = anyio.Event()
+        self.show_to: TakeFrames | None = None  # never called: every frame takes the general path here
 
     @property
     def frames(self) -> deque[Frame]:
@@ -372,6 +373,11 @@ class _ByteWriter:
 
     def send_nowait(self, frame: bytes, *, flush: bool) -> None:
         for line in self._framer.feed(frame + b"\n"):
+            self.mailbox.put(decode(cast("bytes", line)))
+
+    def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
+        """Pass on pieces that together are frames with their newlines."""
+        for line in self._framer.feed(b"".join(pieces)):
             self.mailbox.put(decode(cast("bytes", line)))
 
     async def wait_below(self, limit_bytes: int) -> None:

@@ -200,7 +200,7 @@ async def test_outcomes_that_arrive_together_wake_the_loop_once():
         wakes += 1
         return wake(*args)
 
-    loop.call_soon_threadsafe = counted
+    loop.call_soon_threadsafe = counted  # pyright: ignore[reportAttributeAccessIssue]
     try:
         done = threading.Event()
         jobs = [loop.create_task(threads.run(str, {})) for _ in range(50)]

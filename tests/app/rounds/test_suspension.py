@@ -51,9 +51,11 @@ class Waiting:
         settings = settings_of(ctx.server)
         settings.clock = lambda: self.now
         session = ctx.session
-        session.body_task = asyncio.current_task()
+        task = asyncio.current_task()
+        assert task is not None
+        session.body_task = task
         journal = self.journal or WaitingRounds.new_journal(settings)
-        self.rounds = session.rounds = WaitingRounds(ctx, settings, journal, session.body_task)
+        self.rounds = session.rounds = WaitingRounds(ctx, settings, journal, task)
         if self.attaches:
             self.rounds.attach(self)
         if self.is_held:

@@ -43,7 +43,7 @@ path, so that a new option works at once and is added here when the fast path re
 
 
 class ComponentCall:
-    """One tool, as `ferrule.kernel.plain_tools.PlainTool` describes.
+    """One tool, as `ferrule.kernel.fast_path.plain_tools.PlainTool` describes.
 
     Args:
         component: the tool.

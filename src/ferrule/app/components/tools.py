@@ -590,7 +590,7 @@ class ToolSet:
         return self.search.find(name) if tool is None and self.search is not None else tool
 
     def find_plain(self, name: str, sender: Any = OWNER, /) -> PlainTool | None:
-        """See `ferrule.kernel.plain_tools.PlainTools`."""
+        """See `ferrule.kernel.fast_path.plain_tools.PlainTools`."""
         tool = self.index.live.get(name)
         if tool is None or (tool.guard is not None and sender is not OWNER and not tool.guard.admits(sender)):
             return None

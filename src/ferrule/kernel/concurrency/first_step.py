@@ -32,8 +32,8 @@ FirstStep: TypeAlias = "Callable[..., Rest | None]"
 _HAS_EAGER_TASKS: Final = sys.version_info >= (3, 12)
 
 # Documented for event loops and tasks of others ("Extending asyncio").
-_enter_task: Callable[[Any, Any], None] = asyncio.tasks._enter_task  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
-_leave_task: Callable[[Any, Any], None] = asyncio.tasks._leave_task  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+_enter_task: Callable[[Any, Any], None] = asyncio.tasks._enter_task  # pyright: ignore[reportPrivateUsage]
+_leave_task: Callable[[Any, Any], None] = asyncio.tasks._leave_task  # pyright: ignore[reportPrivateUsage]
 
 
 class FirstSteps:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ferrule.kernel.concurrency.first_step import Begun, FirstSteps, Rest, first_steps
@@ -174,9 +175,7 @@ class PlainCalls:
                     version = origin.revision.version
                     writer = tool.writers.get(version)
                     if writer is None:
-                        writer = tool.make_writer(
-                            origin.revision, lambda result, origin=origin: origins.finish_plain(origin, result)
-                        )
+                        writer = tool.make_writer(origin.revision, partial(origins.finish_plain, origin))
                         tool.writers[version] = writer
                 except Exception:  # not ours
                     return False

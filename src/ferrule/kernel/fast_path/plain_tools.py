@@ -149,7 +149,7 @@ class PlainTools(Protocol):
 
 def plain_tools_of(server: Server[Any]) -> PlainTools | None:
     """Return the tools that the fast path may call; ``None`` if the server has no fast path."""
-    return server.attachments.get(PlainTools)
+    return server.attachments.get(PlainTools)  # type: ignore[type-abstract]
 
 
 def is_plain_legacy(params: dict[str, Any]) -> bool:

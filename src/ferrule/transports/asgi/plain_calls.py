@@ -134,7 +134,7 @@ class PlainHttpCalls:
         raise NotImplementedError
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
-        """See `ferrule.kernel.plain_tools.CallCarrier`."""
+        """See `ferrule.kernel.fast_path.plain_tools.CallCarrier`."""
         raise NotImplementedError
 
 
@@ -214,7 +214,7 @@ class ModernPlainCalls(PlainHttpCalls):
         await self._modern.serve_exchange(exchange, connection, call.origin.request, work, PLAIN_METHOD)
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
-        """See `ferrule.kernel.plain_tools.CallCarrier`."""
+        """See `ferrule.kernel.fast_path.plain_tools.CallCarrier`."""
         sender: PlainCallSender = call.origin
         params: dict[str, Any] = decode(call.frame)["params"]
         exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.facts, sender.runtime)

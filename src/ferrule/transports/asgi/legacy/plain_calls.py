@@ -83,7 +83,7 @@ class LegacyPlainCalls(PlainHttpCalls):
         await self._legacy.serve_exchange(call.origin.facts, exchange, work)
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
-        """See `ferrule.kernel.plain_tools.CallCarrier`."""
+        """See `ferrule.kernel.fast_path.plain_tools.CallCarrier`."""
         sender: PlainCallSender = call.origin
         session: LegacySession = sender.facts
         message: dict[str, Any] = decode(call.frame)
