@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from ferrule.kernel import direct, dispatch, duplex, runner
+from ferrule.kernel.concurrency.spawner import STATUS_IGNORED
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
 from ferrule.kernel.dispatch import Dispatcher, TransportContext
@@ -131,7 +132,7 @@ SIGNATURES: list[tuple[Callable[..., Any], list[tuple[str, Any, Any]]]] = [
             ("connection", KEYWORD, EMPTY),
             ("lifespan_state", KEYWORD, EMPTY),
             ("init_options", KEYWORD, None),
-            ("task_status", KEYWORD, anyio.TASK_STATUS_IGNORED),
+            ("task_status", KEYWORD, STATUS_IGNORED),
         ],
     ),
     (serve_loop, LOOP),

@@ -110,6 +110,7 @@ def _function_names(routes: list[Any]) -> dict[str, str]:
         for route in described
         if route.operation_id is None
         and names[route.name] == 1
+        # FastAPI wraps its default in a placeholder that has a value.
         and getattr(route.generate_unique_id_function, "value", route.generate_unique_id_function) is generate_unique_id
     }
 

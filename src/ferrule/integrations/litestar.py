@@ -54,6 +54,7 @@ class _Litestar:
 
     def version(self) -> object:
         """See `Exposable`. ``app.register`` is the one way to add handlers later, and none takes one away."""
+        # Routes of all protocols; those of HTTP have a path format.
         return sum(len(route.methods) for route in self._app.routes if hasattr(route, "path_format"))
 
     def describe(self) -> Description:
@@ -80,8 +81,9 @@ class _Litestar:
             (str(method), str(route.path_format)): str(handler.handler_name)
             for route in self._app.routes
             for handler in getattr(route, "route_handlers", ())  # of HTTP; others have one handler
+            # Handlers of websockets and ASGI applications have none of these.
             if getattr(handler, "operation_id", None) is None and getattr(handler, "include_in_schema", True)
-            for method in getattr(handler, "http_methods", ())
+            for method in getattr(handler, "http_methods", ())  # as above
             if method != "OPTIONS"
         }
         if self._app.openapi_config.operation_id_creator is not made_by_default:

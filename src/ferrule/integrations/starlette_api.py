@@ -95,7 +95,7 @@ def _path_has_root() -> bool:
     """Return whether this Starlette takes the prefix off ``path`` by itself, as ASGI says (0.33 and newer)."""
     from starlette import _utils
 
-    return hasattr(_utils, "get_route_path")
+    return hasattr(_utils, "get_route_path")  # since Starlette 0.33
 
 
 def every_route(app: Any) -> Iterator[Any]:
@@ -112,8 +112,8 @@ def mounted_applications(app: Any) -> Iterator[tuple[str, Any]]:
     """Yield path and application of what is mounted in an application or router."""
     for route in every_route(app):
         # Only mounts have an application and a path that takes more than itself.
-        inner: Any = getattr(route, "app", None)
-        if inner is not None and hasattr(route, "routes"):
+        inner: Any = getattr(route, "app", None)  # only mounts have both
+        if inner is not None and hasattr(route, "routes"):  # as above
             yield str(route.path), inner
 
 

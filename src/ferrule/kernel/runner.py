@@ -686,7 +686,7 @@ class _DualEra:
         # Modern connections end with their request, but their subscriptions end with the channel.
         self.closing = self.connection.shared_closing()
 
-    # -- plain calls (`ferrule.kernel.fast_path.plain_calls.Origins`) -----------------------------------------------------------
+    # -- plain calls (`ferrule.kernel.fast_path.plain_calls.Origins`) ------------------------------------------------
 
     @property
     def plain_state(self) -> object | None:

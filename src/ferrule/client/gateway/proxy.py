@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import anyio
 
+from ferrule._options import check_options
 from ferrule.client.calls.rounds import run_rounds
 from ferrule.client.config import read_target
 from ferrule.client.gateway.backend_sessions import BackendClient, BackendSession, BackendSessionPool
@@ -82,6 +83,9 @@ def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptio
         options: for the connections to the backend, as for `Client`; requests of the backend go to the clients of the
             proxy, and ``client_info`` is theirs if it is not given.
     """
+    from ferrule.client.options import ClientOptions  # needed only to name what exists
+
+    check_options("proxy()", options, ClientOptions)
     return Proxy(target, name, options).server
 
 

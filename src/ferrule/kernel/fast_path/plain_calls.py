@@ -184,8 +184,8 @@ class PlainCalls:
                 run(first, PlainCall(envelope.id, tool, arguments, frame, origin, self), writer)
                 if self._out_bytes > _MAX_PIECES_BYTES:
                     self._flush(at_once=True)
-                    if write.is_congested:
-                        return False
+                    if write.is_congested:  # sending has changed it
+                        return False  # type: ignore[unreachable]
         finally:
             if served:
                 self._tools.fast_calls += served

@@ -46,7 +46,7 @@ from ferrule.wire.plain_calls import (
 )
 from ferrule.wire.revisions import REVISIONS, Revision
 
-__all__ = ["ModernPlainCalls", "PlainCallSender", "PlainHttpCalls"]
+__all__ = ["ModernPlainCalls", "PlainHttpCalls", "PlainHttpSender"]
 
 _MAX_ROUTES: Final = 256
 _MAX_KEY_BYTES: Final = 4096
@@ -68,7 +68,7 @@ class PlainHttpCalls:
         self._handlers = server.request_handlers
 
     def call(
-        self, envelope: PlainEnvelope, body: bytes, sender: PlainCallSender, finish: Callable[[Any], Any]
+        self, envelope: PlainEnvelope, body: bytes, sender: PlainHttpSender, finish: Callable[[Any], Any]
     ) -> PlainCall | None:
         """Return the call that an envelope stands for; ``None`` if it is not plain.
 
@@ -138,7 +138,7 @@ class PlainHttpCalls:
         raise NotImplementedError
 
 
-class PlainCallSender(Struct):
+class PlainHttpSender(Struct):
     """Who sent a plain call, and how.
 
     Attributes:
@@ -186,7 +186,7 @@ class ModernPlainCalls(PlainHttpCalls):
             route = self._routes.get(key) or self._learn(key, request)
             if route is None or name in self._server.param_headers:
                 return None
-            sender = PlainCallSender(REVISIONS[route.protocol_version], request, runtime, route)
+            sender = PlainHttpSender(REVISIONS[route.protocol_version], request, runtime, route)
             call = self.call(envelope, body, sender, lambda result: self._finish(route, result))
         except Exception:  # not ours
             return None
@@ -215,7 +215,7 @@ class ModernPlainCalls(PlainHttpCalls):
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.fast_path.plain_tools.CallCarrier`."""
-        sender: PlainCallSender = call.origin
+        sender: PlainHttpSender = call.origin
         params: dict[str, Any] = decode(call.frame)["params"]
         exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.facts, sender.runtime)
         call.dispatch = exchange

@@ -11,7 +11,7 @@ from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.handshake import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER
 from ferrule.transports.asgi.legacy.session import MAX_IN_FLIGHT, LegacySession
-from ferrule.transports.asgi.plain_calls import PlainCallSender, PlainHttpCalls
+from ferrule.transports.asgi.plain_calls import PlainHttpCalls, PlainHttpSender
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.codec import decode
@@ -57,7 +57,7 @@ class LegacyPlainCalls(PlainHttpCalls):
                 return None
             if envelope.id in session.in_flight or len(session.in_flight) >= MAX_IN_FLIGHT:
                 return None
-            sender = PlainCallSender(session.connection.revision, request, runtime, session)
+            sender = PlainHttpSender(session.connection.revision, request, runtime, session)
             call = self.call(envelope, body, sender, lambda result: self._finish(session, result))
         except Exception:  # not ours
             return None
@@ -84,7 +84,7 @@ class LegacyPlainCalls(PlainHttpCalls):
 
     def make_request(self, call: PlainCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.fast_path.plain_tools.CallCarrier`."""
-        sender: PlainCallSender = call.origin
+        sender: PlainHttpSender = call.origin
         session: LegacySession = sender.facts
         message: dict[str, Any] = decode(call.frame)
         exchange = self._legacy.open_exchange(session, sender.request, message, sender.runtime)
