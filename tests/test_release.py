@@ -165,5 +165,5 @@ def test_the_tree_must_be_ready_and_a_release_leaves_it_so(
         release.check_tree(allow_dirty=True)
 
     (tree / "src" / "ferrule" / "_version.py").write_text('__version__ = "1.3.dev"\n')
-    with pytest.raises(release.NotReady, match="no version"):
+    with pytest.raises(release.NotReady, match="not a version"):
         release.check_tree(allow_dirty=True)

@@ -51,7 +51,7 @@ async def check(mode: str) -> None:
             assert caught.value.code == -32021
     with pytest.raises(ValueError, match=r"has the extension com.example/weather already"):
         app.add_extension(Weather())
-    with pytest.raises(ValueError, match="is no extension identifier"):
+    with pytest.raises(ValueError, match="is not an extension identifier"):
 
         class Wrong(Extension):
             identifier = "weather"

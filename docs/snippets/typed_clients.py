@@ -80,7 +80,7 @@ async def check(mode: str) -> None:
         assert await Weather(client).weather("Basel") == Report("Basel", 21.5)
         assert (await client.call_tool("cities", result_type=list[str])).data == ["Basel", "Bergen"]
         done = await client.call_tool("cities", result_type=list[int])
-        with pytest.raises(BadServerResponse, match=r"The result of the tool 'cities' is no list\[int\]"):
+        with pytest.raises(BadServerResponse, match=r"The result of the tool 'cities' is not a list\[int\]"):
             _ = done.data
     async with Client(app, mode="2026-07-28") as client:
         assert (await client.call_tool("weather", {"city": "Basel"})).data == {"city": "Basel", "celsius": 21.5}

@@ -19,7 +19,7 @@ from ferrule.transports.http.backend import HttpConnectFailed
 
 SEED = int(os.environ.get("FERRULE_CHAOS_SEED", secrets.randbits(32)))
 KILLS = int(os.environ.get("FERRULE_CHAOS_KILLS", "50"))
-STUCK_S = 30.0
+STUCK_S = 100.0
 """Whoever waits longer for one answer is stuck."""
 
 LOST = (ConnectionClosed, HttpConnectFailed, OSError)

@@ -107,7 +107,9 @@ async def test_a_mounted_server_is_also_used_alone() -> None:
 @both_eras
 async def test_over_stdio(mode: str) -> None:
     """The example as a host on the same machine starts it: its lifespan's state reaches the handlers."""
-    command = StdioServer(sys.executable, [str(ROOT / "examples" / "fastapi_expose.py"), "stdio"])
+    # An environment with other versions finds the package by its path.
+    program = [str(ROOT / "examples" / "fastapi_expose.py"), "stdio"]
+    command = StdioServer(sys.executable, program, inherit_env=["PYTHONPATH"])
     async with Client(command, mode=mode) as client:
         assert {tool.name for tool in await client.list_tools()} == {"show_order", "place_order"}
         assert structured(await client.call_tool("show_order", {"number": 1})) == {"item": "hinge", "count": 4}

@@ -149,6 +149,26 @@ async def test_a_script_whose_answer_was_lost_may_be_run_again(own: OwnRedis) ->
     await server.aclose()
 
 
+async def test_a_connection_that_is_closed_while_it_is_used_is_one_that_is_lost(own: OwnRedis) -> None:
+    """uvloop raises RuntimeError for it, where asyncio raises OSError; any other RuntimeError is not about Redis."""
+    server = RedisServer(own.url)
+    closed = [True]
+
+    async def call(client: Any) -> Any:
+        if closed.pop() if closed else False:
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+        return await client.ping()
+
+    assert await server.run(call)
+    with pytest.raises(RuntimeError, match="something else"):
+
+        async def wrong(client: Any) -> None:
+            raise RuntimeError("something else")
+
+        await server.run(wrong)
+    await server.aclose()
+
+
 def calls_that_write(server: RedisServer) -> list[Callable[[], Any]]:
     """With commands and with scripts, inside which Redis words its errors differently."""
     task = StoredTask(task_id="t", owner="", created_at=0, expires_at=60, is_open=True, body=b"x")

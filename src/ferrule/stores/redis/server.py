@@ -184,6 +184,11 @@ class RedisServer:
             if isinstance(error, exceptions.OutOfMemoryError) or any(code in str(error) for code in _NOT_WRITABLE):
                 raise _Refuses(f"Redis cannot be written to: {error}") from error
             raise
+        except RuntimeError as error:
+            # uvloop says so when a connection is closed between two steps of redis-py; asyncio raises an OSError.
+            if type(error) is not RuntimeError or "closed" not in str(error):
+                raise
+            raise ConnectionError(f"Redis cannot be reached: {error}") from error
         except AttributeError as error:
             if not self._is_cluster or error.obj is not None:
                 raise
