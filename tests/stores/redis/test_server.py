@@ -159,12 +159,11 @@ async def test_a_connection_that_is_closed_while_it_is_used_is_one_that_is_lost(
             raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
         return await client.ping()
 
+    async def wrong(client: Any) -> None:
+        raise RuntimeError("something else")
+
     assert await server.run(call)
     with pytest.raises(RuntimeError, match="something else"):
-
-        async def wrong(client: Any) -> None:
-            raise RuntimeError("something else")
-
         await server.run(wrong)
     await server.aclose()
 
