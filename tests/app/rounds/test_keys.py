@@ -51,6 +51,8 @@ def test_one_and_one_point_zero_are_one_number():
     """JSON of another client may write either."""
     assert content_digest({"a": 1, "b": 2}) == content_digest({"b": 2.0, "a": 1.0})
     assert content_digest(1) != content_digest("1")
+    assert len(content_digest({})) == 16
+    assert len(content_digest({}, digits=64)) == 64
 
 
 def test_texts_do_not_run_into_each_other():

@@ -43,9 +43,15 @@ def check_key(key: str) -> str:
     return key
 
 
-def content_digest(content: Any) -> str:
-    """Return a digest of the canonical JSON of ``content``: 16 hexadecimal digits (``1`` and ``1.0`` are equal)."""
-    return hashlib.sha256(canonical(content)).hexdigest()[:16]
+def content_digest(content: Any, *, digits: int = 16) -> str:
+    """Return a digest of the canonical JSON of ``content`` (``1`` and ``1.0`` are equal).
+
+    Args:
+        content: JSON values.
+        digits: hexadecimal digits, at most 64. 16 tell apart what an author wrote; what a peer chooses, and nothing else
+            may be taken for, needs all.
+    """
+    return hashlib.sha256(canonical(content)).hexdigest()[:digits]
 
 
 def digest_of_texts(*texts: str) -> str:

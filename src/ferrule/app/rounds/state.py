@@ -34,8 +34,9 @@ def _binding(request: ServerRequestContext[Any]) -> list[Any]:
     """Return the values that a state is bound to: method, name and digest of the arguments of the call."""
     params = request.params
     name = getattr(params, NAME_PARAMS.get(request.method, "name"), None)
-    # Tools and prompts have arguments, resources have none.
-    return [request.method, name, content_digest(getattr(params, "arguments", None) or {})]
+    # Tools and prompts have arguments, resources have none. All digits: a client that could find two sets of arguments
+    # with the same digest could go on with other arguments than those that were confirmed.
+    return [request.method, name, content_digest(getattr(params, "arguments", None) or {}, digits=64)]
 
 
 def _principal(request: ServerRequestContext[Any]) -> str | None:
