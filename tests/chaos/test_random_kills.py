@@ -100,6 +100,9 @@ async def test_random_kills_cost_calls_in_flight_and_nothing_else(redis_url: str
                         raise
                     in_doubt.append(name)
                 else:
+                    if result.is_error and "not known" in result.text:  # killed within the step that runs once
+                        in_doubt.append(name)
+                        return
                     assert result.text == name
                     finished.append(name)
 
@@ -121,6 +124,8 @@ async def test_random_kills_cost_calls_in_flight_and_nothing_else(redis_url: str
                     workers = await asyncio.to_thread(server.workers)
                     if workers:
                         os.kill(rng.choice(workers), signal.SIGKILL)
+                while len(finished) < 5 or not heard:  # on a loaded machine few came to an end between the kills
+                    await asyncio.sleep(0.1)
             for client in (modern, legacy, talking):  # all is well again
                 async with asyncio.timeout(30):
                     assert (await client.call_tool("double", {"value": 4})).data == 8

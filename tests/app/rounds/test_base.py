@@ -245,7 +245,9 @@ async def test_a_step_begun_elsewhere_and_never_finished_is_in_doubt(app):
 
     settings.marks = Killed()
     call = await Call(app).send()
-    assert "StepInDoubt" in await outcome(call.request(dict.fromkeys(call.requests, accept(True))))
+    assert "was interrupted: Another process began the step" in await outcome(
+        call.request(dict.fromkeys(call.requests, accept(True)))
+    )
     assert charged == []
 
 

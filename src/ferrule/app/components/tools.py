@@ -397,11 +397,13 @@ class ToolComponent(Component[ToolOptions]):
         if isinstance(error, CapabilityNotDeclared):
             return error_result(f"Tool `{self.name}` cannot be used: {error}")
         # Imported here: a tool that asks no questions never loads the rounds.
-        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired
+        from ferrule.app.rounds.errors import InvalidAnswer, QuestionExpired, StepInDoubt
 
         if isinstance(error, InvalidAnswer | QuestionExpired):
             return error_result(f"Tool `{self.name}` got no answer: {error}")
         logger.error("Tool %r failed", self.name, exc_info=raised)
+        if isinstance(error, StepInDoubt):  # who asked must know that it may have happened
+            return error_result(f"Tool `{self.name}` was interrupted: {error}")
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")
         if isinstance(error, BodyExit):  # its text names the original exception

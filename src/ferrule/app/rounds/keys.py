@@ -48,8 +48,7 @@ def content_digest(content: Any, *, digits: int = 16) -> str:
 
     Args:
         content: JSON values.
-        digits: hexadecimal digits, at most 64. 16 tell apart what an author wrote; what a peer chooses, and nothing else
-            may be taken for, needs all.
+        digits: hexadecimal digits, at most 64. 16 tell apart what an author wrote; what a peer chooses needs all.
     """
     return hashlib.sha256(canonical(content)).hexdigest()[:digits]
 
