@@ -11,12 +11,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from ferrule.expose.applications import Exposable
+from ferrule.expose.asgi_application import ASGIExposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import MAX_DOCUMENT_BYTES, load_document
-from ferrule.expose.exchange import ApiRequest, Caller, Origin
-from ferrule.expose.settings import ValidateOutput
+from ferrule.expose.exchange import ApiRequest, Origin
 
 __all__ = ["exposable"]
 
@@ -29,29 +29,12 @@ def exposable(app: Any) -> Exposable:
     return _BlackSheep(app)
 
 
-class _BlackSheep:
-    """A BlackSheep application; it starts once, by the first of several starts."""
+class _BlackSheep(ASGIExposable):
+    """A BlackSheep application. Nothing compares its answers with the types that handlers declare."""
 
     def __init__(self, app: Any) -> None:
-        self._app = app
-        self._life = life_of(app, _observe)
-        self._caller = ASGICaller(app)
+        super().__init__(app, life_of(app, _observe), ASGICaller(app))
         self._document: bytes | None = None
-
-    @property
-    def title(self) -> str | None:
-        """See `Exposable`."""
-        return None
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return self._caller
-
-    @property
-    def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Nothing compares answers with the types that handlers declare."""
-        return "off"
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -86,7 +69,7 @@ class _BlackSheep:
             yield
 
     def _paths(self) -> list[str]:
-        router = self._app.router
+        router = self.app.router
         routes: Any = router.iter_all() if hasattr(router, "iter_all") else iter(router)  # older ones are iterable
         return [
             bytes(route.pattern).decode()

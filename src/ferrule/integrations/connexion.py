@@ -6,13 +6,13 @@ middleware, so requests go through ASGI. Connexion 2 is a Flask application.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from os import PathLike
 from typing import Any
 
 from ferrule.expose.applications import Exposable
+from ferrule.expose.asgi_application import ASGIExposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import merge_descriptions, renamed
@@ -33,29 +33,13 @@ def exposable(app: Any) -> Exposable:
     return _Connexion(app, app) if hasattr(app, "middlewares") else _Connexion2(app.app)
 
 
-class _Connexion:
-    """An application of Connexion 3; its lifespan runs once, at the first start."""
+class _Connexion(ASGIExposable):
+    """An application of Connexion 3. It checks answers only where the application asks for it."""
 
     def __init__(self, app: Any, middleware: Any) -> None:
-        self._app = app
+        life = life_of(middleware, _observe)
+        super().__init__(app, life, ASGICaller(app, state=lambda: life.state))
         self._middleware = middleware
-        self._life = life_of(middleware, _observe)
-        self._caller = ASGICaller(app, state=lambda: self._life.state)
-
-    @property
-    def title(self) -> str | None:
-        """Name of the application for people; ``None`` where it has none."""
-        return None
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return self._caller
-
-    @property
-    def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Answers are checked only where the application asks for it."""
-        return "off"
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -65,27 +49,13 @@ class _Connexion:
         """See `Exposable`."""
         return merge_descriptions([_described(*_document(api)) for api in self._middleware.apis])
 
-    def started(self) -> AbstractAsyncContextManager[None]:
-        """See `Exposable`."""
-        return self._life.started()
-
 
 def _observe(middleware: Any, life: ApplicationLife) -> None:
     """Make an application say when its lifespan runs: its host runs it where the endpoint is mounted in it."""
     original = middleware.lifespan
     if original is None or middleware.middleware_stack is not None:
         return
-
-    @asynccontextmanager
-    async def observed(app: Any) -> AsyncGenerator[Any]:
-        life.began()
-        try:
-            async with original(app) as state:
-                yield state
-        finally:
-            life.ended()
-
-    middleware.lifespan = observed
+    middleware.lifespan = life.observe(original)
 
 
 class _Connexion2:

@@ -7,18 +7,16 @@ it, so it is never a tool. Operations whose id Litestar made are named after the
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Any
 
 from ferrule.expose.applications import Exposable
+from ferrule.expose.asgi_application import ASGIExposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
-from ferrule.expose.exchange import Caller
-from ferrule.expose.settings import ValidateOutput
 
 __all__ = ["exposable"]
 
@@ -28,34 +26,22 @@ def exposable(app: Any) -> Exposable:
     return _Litestar(app)
 
 
-class _Litestar:
-    """A Litestar application; its lifespan runs once, at the first start."""
+class _Litestar(ASGIExposable):
+    """A Litestar application. It sends what a handler returned, of whatever type it is."""
 
     def __init__(self, app: Any) -> None:
-        self._app = app
-        self._life = life_of(app, _observe)
-        self._caller = ASGICaller(app)
+        super().__init__(app, life_of(app, _observe), ASGICaller(app))
 
     @property
     def title(self) -> str | None:
         """See `Exposable`."""
-        config = self._app.openapi_config
+        config = self.app.openapi_config
         return None if config is None else str(config.title)
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return self._caller
-
-    @property
-    def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Litestar sends what a handler returned, of whatever type it is."""
-        return "off"
 
     def version(self) -> object:
         """See `Exposable`. ``app.register`` is the one way to add handlers later, and none takes one away."""
         # Routes of all protocols; those of HTTP have a path format.
-        return sum(len(route.methods) for route in self._app.routes if hasattr(route, "path_format"))
+        return sum(len(route.methods) for route in self.app.routes if hasattr(route, "path_format"))
 
     def describe(self) -> Description:
         """See `Exposable`.
@@ -63,9 +49,9 @@ class _Litestar:
         Raises:
             NotADescription: the application describes nothing (``openapi_config=None``).
         """
-        if self._app.openapi_config is None:
+        if self.app.openapi_config is None:
             raise NotADescription("the application has openapi_config=None; give expose(…, description=…) a document")
-        description = read_description(load_document(self._app.openapi_schema.to_schema())[0])
+        description = read_description(load_document(self.app.openapi_schema.to_schema())[0])
         names = self._function_names()
         wanted = {
             operation.operation_id: names[operation.method, operation.path]
@@ -79,21 +65,17 @@ class _Litestar:
         made_by_default: Any = import_module("litestar._openapi.utils").default_operation_id_creator
         found = {
             (str(method), str(route.path_format)): str(handler.handler_name)
-            for route in self._app.routes
+            for route in self.app.routes
             for handler in getattr(route, "route_handlers", ())  # of HTTP; others have one handler
             # Handlers of websockets and ASGI applications have none of these.
             if getattr(handler, "operation_id", None) is None and getattr(handler, "include_in_schema", True)
             for method in getattr(handler, "http_methods", ())  # as above
             if method != "OPTIONS"
         }
-        if self._app.openapi_config.operation_id_creator is not made_by_default:
+        if self.app.openapi_config.operation_id_creator is not made_by_default:
             return {}
         counts = Counter(found.values())
         return {key: name for key, name in found.items() if counts[name] == 1}
-
-    def started(self) -> AbstractAsyncContextManager[None]:
-        """See `Exposable`."""
-        return self._life.started()
 
 
 def _observe(app: Any, life: ApplicationLife) -> None:

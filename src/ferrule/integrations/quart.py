@@ -7,17 +7,15 @@ endpoint, unless the author documents another id. ``expose(app, description=…)
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ferrule.expose.applications import Exposable
+from ferrule.expose.asgi_application import ASGIExposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
-from ferrule.expose.exchange import Caller
-from ferrule.expose.settings import ValidateOutput
 from ferrule.wire.json_types import is_object
 
 __all__ = ["exposable"]
@@ -28,32 +26,20 @@ def exposable(app: Any) -> Exposable:
     return _Quart(app)
 
 
-class _Quart:
-    """A Quart application; its start and end run once, at the first start."""
+class _Quart(ASGIExposable):
+    """A Quart application. ``validate_response`` checks some answers, but not those of error handlers and hooks."""
 
     def __init__(self, app: Any) -> None:
-        self._app = app
-        self._life = life_of(app, _observe)
-        self._caller = ASGICaller(app)
+        super().__init__(app, life_of(app, _observe), ASGICaller(app))
 
     @property
     def title(self) -> str | None:
         """See `Exposable`."""
-        return str(self._app.name)
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return self._caller
-
-    @property
-    def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. ``validate_response`` checks some answers, those of error handlers and hooks not."""
-        return "off"
+        return str(self.app.name)
 
     def version(self) -> object:
         """See `Exposable`. Rules are added only."""
-        return sum(1 for _ in self._app.url_map.iter_rules())
+        return sum(1 for _ in self.app.url_map.iter_rules())
 
     def describe(self) -> Description:
         """See `Exposable`.
@@ -61,7 +47,7 @@ class _Quart:
         Raises:
             NotADescription: the application has no Quart-Schema.
         """
-        extension = self._app.extensions.get("QUART_SCHEMA")
+        extension = self.app.extensions.get("QUART_SCHEMA")
         if extension is None:
             raise NotADescription(
                 "the application has no Quart-Schema (0.21 or newer): QuartSchema(app); or give "
@@ -79,16 +65,12 @@ class _Quart:
         """Return endpoints, where they are unique, by the id that Quart-Schema makes of method and endpoint."""
         made = {
             f"{str(method).lower()}_{rule.endpoint}": str(rule.endpoint)
-            for rule in self._app.url_map.iter_rules()
+            for rule in self.app.url_map.iter_rules()
             for method in rule.methods or ()
             if method not in ("HEAD", "OPTIONS")
         }
         counts = Counter(made.values())
         return {key: name for key, name in made.items() if counts[name] == 1}
-
-    def started(self) -> AbstractAsyncContextManager[None]:
-        """See `Exposable`."""
-        return self._life.started()
 
 
 def _observe(app: Any, life: ApplicationLife) -> None:

@@ -6,17 +6,15 @@ docstrings of endpoints, which needs PyYAML; ``expose(app, description=…)`` ta
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 from ferrule.expose.applications import Exposable
+from ferrule.expose.asgi_application import ASGIExposable
 from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.documents import load_document
-from ferrule.expose.exchange import Caller
-from ferrule.expose.settings import ValidateOutput
 
 __all__ = ["StarletteExposable", "every_route", "exposable", "mounted_applications", "routes_version"]
 
@@ -26,37 +24,14 @@ def exposable(app: Any) -> Exposable:
     return StarletteExposable(app)
 
 
-class StarletteExposable:
-    """A Starlette application; its lifespan runs once, at the first start.
-
-    Attributes:
-        app: the application.
-    """
+class StarletteExposable(ASGIExposable):
+    """A Starlette application. Nothing compares its answers with what a docstring says."""
 
     def __init__(self, app: Any) -> None:
-        self.app = app
-        self._life = life_of(app, _observe)
-        self._caller = ASGICaller(
-            app,
-            root_path=str(getattr(app, "root_path", "") or ""),  # FastAPI's only
-            path_has_root=_path_has_root(),
-            state=lambda: self._life.state,
-        )
-
-    @property
-    def title(self) -> str | None:
-        """See `Exposable`."""
-        return None
-
-    @property
-    def caller(self) -> Caller:
-        """See `Exposable`."""
-        return self._caller
-
-    @property
-    def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Nothing compares answers with what a docstring says."""
-        return "off"
+        life = life_of(app, _observe)
+        root_path = str(getattr(app, "root_path", "") or "")  # FastAPI's only
+        caller = ASGICaller(app, root_path=root_path, path_has_root=_path_has_root(), state=lambda: life.state)
+        super().__init__(app, life, caller)
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -69,26 +44,10 @@ class StarletteExposable:
         generator = SchemaGenerator({"openapi": "3.1.0", "info": {"title": "Starlette", "version": "0"}})
         return read_description(load_document(generator.get_schema(self.app.routes))[0])
 
-    def started(self) -> AbstractAsyncContextManager[None]:
-        """See `Exposable`."""
-        return self._life.started()
-
 
 def _observe(app: Any, life: ApplicationLife) -> None:
     """Make an application say when its lifespan runs: its host runs it where the endpoint is mounted in it."""
-    original = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def observed(host: Any) -> AsyncGenerator[Any]:
-        life.began()
-        try:
-            async with original(host) as state:
-                life.state = dict(state) if state else None
-                yield state
-        finally:
-            life.ended()
-
-    app.router.lifespan_context = observed
+    app.router.lifespan_context = life.observe(app.router.lifespan_context, keep_state=True)
 
 
 def _path_has_root() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -68,6 +68,29 @@ class ApplicationLife:
     def ended(self) -> None:
         """Record that the application's lifespan has ended."""
         self._running -= 1
+
+    def observe(
+        self, lifespan: Callable[[Any], AbstractAsyncContextManager[Any]], *, keep_state: bool = False
+    ) -> Callable[[Any], AbstractAsyncContextManager[Any]]:
+        """Return a lifespan function that records when ``lifespan``, which it calls, begins and has ended.
+
+        Args:
+            lifespan: the application's own: ``async with lifespan(app) as state``.
+            keep_state: whether its state is that of the application's requests.
+        """
+
+        @asynccontextmanager
+        async def observed(app: Any) -> AsyncGenerator[Any]:
+            self.began()
+            try:
+                async with lifespan(app) as state:
+                    if keep_state:
+                        self.state = dict(state) if state else None
+                    yield state
+            finally:
+                self.ended()
+
+        return observed
 
     @asynccontextmanager
     async def started(self) -> AsyncGenerator[None]:
