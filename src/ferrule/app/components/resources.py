@@ -11,7 +11,6 @@ out of a directory is refused as not found; ``guard_paths=False`` turns that off
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from ferrule.app.components.mount_path import MountPath
 
 __all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
-
-logger = logging.getLogger("ferrule.app")
 
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DRIVE = pattern(r"[A-Za-z]:")

@@ -226,8 +226,7 @@ def first_steps(loop: asyncio.AbstractEventLoop, adopt: Callable[[asyncio.Task[A
 class Begun:
     """An awaitable that stands for a coroutine whose first step has been done already.
 
-    Awaiting it continues after that step: it waits for what the coroutine waits for, or returns its value, or raises
-        its
+    Awaiting it continues after that step: it waits for what the coroutine waits for, returns its value, or raises its
     exception.
     """
 

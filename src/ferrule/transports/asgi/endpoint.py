@@ -21,7 +21,6 @@ never with a redirect.
 ``__call__`` runs for every request, so rare cases are in methods of their own.
 """
 
-import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
 
 __all__ = ["HttpEndpoint"]
-
-log = logging.getLogger("ferrule.http")
 
 # Real clients send a handful of pairs; a client that sends others only pays for the check.
 _MEMO_LIMIT = 256

@@ -8,7 +8,6 @@ The endpoint uses the kernel's loop driver, with a bounded queue between the POS
 servers do not need it. Mount it beside the Streamable HTTP endpoint, not instead of it.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -34,8 +33,6 @@ from ferrule.wire.jsonrpc import InvalidMessage, JsonRpcErrorCode, message_kind
 from ferrule.wire.sse import encode_event
 
 __all__ = ["SseEndpoint"]
-
-log = logging.getLogger("ferrule.http")
 
 _INVALID: Final = int(JsonRpcErrorCode.INVALID_REQUEST)
 # Above it a POST waits for its response, which slows its client.

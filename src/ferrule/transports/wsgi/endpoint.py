@@ -8,7 +8,6 @@ legacy requests have no sessions, and messages that a handler sends before its r
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
@@ -25,8 +24,6 @@ from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.sse import EventReader, ServerSentEvent
 
 __all__ = ["WSGIEndpoint"]
-
-logger = logging.getLogger(__name__)
 
 _MAX_EVENT_BYTES = 256 * 1024 * 1024
 """Of one message that a handler of ours sends; larger results are bounded where they are made."""
