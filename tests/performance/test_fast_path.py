@@ -9,9 +9,7 @@ import asyncio
 import itertools
 import os
 import sys
-from collections import Counter
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +21,7 @@ from ferrule.types import LATEST_MODERN_VERSION
 from ferrule.wire.codec import encode
 from tests.kernel.harness import initialize, modern, note, request
 from tests.pipes import Line, line_to
+from tests.profiling import PythonCalls
 
 HAS_EAGER_TASKS = sys.version_info >= (3, 12)
 
@@ -85,7 +84,7 @@ class Counted:
     """Python calls and writes while messages are served."""
 
     def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
+        self.calls = PythonCalls()
         self.tasks = 0
         self.writes = 0
 
@@ -93,11 +92,6 @@ class Counted:
 async def counted(line: Line, *messages: Any, monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Send messages in one read and count what serving them takes in this process."""
     counts = Counted()
-
-    def profile(frame: FrameType, event: str, arg: Any) -> None:
-        code = frame.f_code
-        if event == "call":
-            counts.calls[f"{code.co_filename.rpartition('/src/')[2]}:{code.co_qualname}"] += 1
 
     write = os.write
     before = CountedTask.made
@@ -108,18 +102,15 @@ async def counted(line: Line, *messages: Any, monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", counted_write)
-        sys.setprofile(profile)
-        try:
+        with counts.calls:
             await line.tell(*messages)
-        finally:
-            sys.setprofile(None)
     counts.tasks = CountedTask.made - before
     return counts
 
 
-def own(counts: Counted) -> int:
+def own(calls: PythonCalls) -> int:
     """Calls of the library and of the tools."""
-    return sum(count for name, count in counts.calls.items() if name.startswith("ferrule/") or "make_app." in name)
+    return sum(count for name, count in calls.items() if name.startswith("ferrule/") or "make_app." in name)
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -139,7 +130,7 @@ def test_a_plain_call_on_stdio_is_few_python_calls_and_no_task(
                 line, *(call(id, era, name, **arguments) for id in range(20, 41)), monkeypatch=monkeypatch
             )
             assert len(line.messages()) == 1 + 3 + 1 + 21
-            return (own(many) - own(one)) / 20, many.tasks
+            return (own(many.calls) - own(one.calls)) / 20, many.tasks
 
     calls, tasks = asyncio.run(test(make_app()))
     assert calls <= MAX_STDIO_CALLS
@@ -171,7 +162,6 @@ def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
 
     async def count(app: MCPServer[Any]) -> int:
         endpoint = app.asgi(allowed_hosts=["127.0.0.1:*"])
-        calls: Counter[str] = Counter()
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -179,21 +169,13 @@ def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
         async def send(message: Any) -> None:
             assert message.get("status", 200) == 200
 
-        def profile(frame: FrameType, event: str, arg: Any) -> None:
-            name = f"{frame.f_code.co_filename.rpartition('/src/')[2]}:{frame.f_code.co_qualname}"
-            if event == "call" and (name.startswith("ferrule/") or "make_app." in name):
-                calls[name] += 1
-
         for _ in range(3):
             await endpoint(scope, receive, send)
         before = CountedTask.made
-        sys.setprofile(profile)
-        try:
+        with PythonCalls() as calls:
             await endpoint(scope, receive, send)
-        finally:
-            sys.setprofile(None)
         assert CountedTask.made == before
-        return sum(calls.values())
+        return own(calls)
 
     assert 5 < asyncio.run(count(make_app())) <= MAX_ASGI_CALLS
     assert asyncio.run(count(make_app(fast_path=False))) > 2 * MAX_ASGI_CALLS

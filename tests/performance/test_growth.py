@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from ferrule.wire.codec import Encoded, decode, encode
 from ferrule.wire.jsonrpc import encode_response
 from tests.kernel.harness import modern
 from tests.performance.test_counts import http_request
+from tests.profiling import PythonCalls
 
 FEW, MANY = 20, 1500
 LEGACY = "2025-11-25"
@@ -25,20 +25,11 @@ PLAIN = {b"mcp-protocol-version": b"", b"mcp-method": b""}
 
 async def calls_of(work: Callable[[], Awaitable[Any]]) -> int:
     """Python calls of a piece of work, after it has been done twice."""
-    calls = 0
-
-    def profile(frame: Any, event: str, arg: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
     await work()
     await work()
-    sys.setprofile(profile)
-    try:
+    with PythonCalls() as calls:
         await work()
-    finally:
-        sys.setprofile(None)
-    return calls
+    return calls.total()
 
 
 def with_tools(number: int) -> MCPServer:

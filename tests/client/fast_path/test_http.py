@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-from collections import Counter
-from types import FrameType
 from typing import Any
 
 import anyio
@@ -16,6 +13,7 @@ from ferrule import Client
 from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
 from tests.client.fast_path.odd_server import ERRORS, RESULTS, TEXT
 from tests.peers.scripted_http import Exchange, ScriptedServer
+from tests.profiling import PythonCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -210,20 +208,10 @@ async def test_a_plain_call_is_few_python_calls_of_ours_and_no_timer(monkeypatch
         timers: list[Any] = []
         call_at = loop.call_at
         monkeypatch.setattr(loop, "call_at", lambda *args, **kw: timers.append(args) or call_at(*args, **kw))
-        where: Counter[str] = Counter()
-
-        def profile(frame: FrameType, event: str, arg: Any) -> None:
-            if event == "call":
-                where[f"{frame.f_code.co_filename.rpartition('/src/')[2]}:{frame.f_code.co_qualname}"] += 1
-
-        sys.setprofile(profile)
-        try:
+        with PythonCalls() as where:
             called = await client.call_tool("plain", {"a": 1})
-        finally:
-            sys.setprofile(None)
-        ours = Counter({name: count for name, count in where.items() if name.startswith("ferrule/")})
         assert called.text == "hello"
-        assert 10 < ours.total() <= 70, where
+        assert 10 < where.of("ferrule/") <= 70, where
         assert not [name for name in where if "proxy" in name.lower() and name.startswith("ferrule/")], where
         assert not [name for name in where if "environ" in name.lower()], where
         assert timers == []

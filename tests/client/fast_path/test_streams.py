@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections import Counter
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import anyio
@@ -16,6 +14,7 @@ import pytest
 from ferrule import Client, StdioServer
 from ferrule.protocol.errors import ConnectionClosed, RequestTimeout
 from tests.client.fast_path.odd_server import ERRORS, RESULTS
+from tests.profiling import PythonCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -138,20 +137,10 @@ async def test_a_plain_call_is_few_python_calls_and_no_task_and_no_timer(
         monkeypatch.setattr(loop, "call_at", lambda *args, **kw: timers.append(args))
         monkeypatch.setattr(loop, "call_later", lambda *args, **kw: timers.append(args))
         before = _CountedTask.made
-        where: Counter[str] = Counter()
-
-        def profile(frame: FrameType, event: str, arg: Any) -> None:
-            if event == "call":
-                where[f"{frame.f_code.co_filename.rpartition('/src/')[2]}:{frame.f_code.co_qualname}"] += 1
-
-        sys.setprofile(profile)
-        try:
+        with PythonCalls() as where:
             called = await client.call_tool("plain", {"a": 1})
-        finally:
-            sys.setprofile(None)
-        ours = Counter({name: count for name, count in where.items() if name.startswith("ferrule/")})
         assert called.text == "hello"
-        assert 10 < ours.total() <= 48, where
+        assert 10 < where.of("ferrule/") <= 48, where
         assert _CountedTask.made == before
         assert timers == []
 
