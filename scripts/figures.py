@@ -231,7 +231,7 @@ def main() -> int:
         (f"constructors over {MAX_PARAMETERS} parameters", len(wide), wide, MAX_WIDE_CONSTRUCTORS),
         ("class names with two meanings", len(repeated), repeated, 0),
         ("modules that ask is_modern", len(figures.era_judges()), "", None),
-        ("codes that nobody can open", len(codes), codes, 0),
+        ("codes that a reader cannot open", len(codes), codes, 0),
         ("comment lines per 100 lines of code", round(100 * comments / code, 1), f"{comments} in {code}", None),
         ("modules, lines", len(figures.modules), str(sum(text.count("\n") for text in figures.texts.values())), None),
     ]

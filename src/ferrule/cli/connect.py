@@ -207,7 +207,7 @@ class ConnectionOptions:
 async def _nobody(params: Any, question: Any) -> Any:
     from ferrule.protocol.errors import MCPError
 
-    raise MCPError("nobody is at a terminal here")
+    raise MCPError("there is no terminal to ask at")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

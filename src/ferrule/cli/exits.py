@@ -177,7 +177,7 @@ def _complain(sentence: str) -> None:
 
 
 def _log_harmlessly() -> None:
-    """Warnings go to stderr where nobody set up logging, and may repeat what a server said."""
+    """Warnings go to stderr where logging is not set up, and may repeat what a server said."""
     import logging
 
     class Harmless(logging.Formatter):

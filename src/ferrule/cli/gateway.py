@@ -139,7 +139,7 @@ class _Gateway:
             server = proxy(target, **options)
             if server.protection is not None:
                 raise ValueError(
-                    "it has auth=, and a gateway asks nobody for a token: serve it itself, or give its URL"
+                    "it has auth=, and a gateway has no way to get a token: serve it itself, or give its URL"
                 )
         except (TypeError, ValueError, KeyError, OSError) as error:
             logger.warning("The server %r is left out: %s", label, error)
@@ -320,7 +320,7 @@ class _Gateway:
         return member, found[1]
 
     async def _reach(self, member: _GatewayMember) -> None:
-        """A server that is away is tried once more for whoever needs that very one."""
+        """A server that is away is tried once more for a request that needs that very one."""
         if not member.is_up and member.proxy is not None:
             with anyio.move_on_after(self._open_s):
                 try:

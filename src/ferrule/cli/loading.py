@@ -22,7 +22,7 @@ _FERRULE = re.compile(r"^\s*(?:from|import)\s+ferrule\b", re.MULTILINE)
 
 
 def mentions_ferrule(path: Path) -> bool:
-    """Return whether a file imports Ferrule; one that does not is a program of somebody else's making."""
+    """Return whether a file imports Ferrule; one that does not is a server made with another library."""
     try:
         return _FERRULE.search(path.read_text(encoding="utf-8", errors="replace")) is not None
     except OSError:

@@ -77,7 +77,7 @@ class Exposure:
             is_resource = operation.label in resources
             key = f"{'resource' if is_resource else 'tool'} {operation.label}"
             wanted[key] = (operation, is_resource)
-        # What is the same as before stays as it is: its place in the list, and whether somebody has disabled it.
+        # What is the same as before stays as it is: its place in the list, and whether it is disabled.
         for key, made in list(self._made.items()):
             if key not in wanted or not _is_same(wanted[key][0], made.operation):
                 self._remove(key, made)

@@ -108,7 +108,7 @@ class _Connexion2:
 
     def _served(self, rule: Any) -> dict[str, Any]:
         with self._app.test_request_context(rule.rule):
-            # Only the view: whoever may read the document through a server is not asked here.
+            # Only the view: the checks of who may read the document over HTTP do not run here.
             response = self._app.make_response(self._app.view_functions[rule.endpoint]())
             document: dict[str, Any] = load_document(response.get_data())[0]
             return document

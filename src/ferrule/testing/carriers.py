@@ -179,7 +179,7 @@ class _DirectCarrier:
         elif "id" in message:
             self._in_flight += 1
             self._tasks.start_soon(self._call, message)
-            # Whoever is served without waiting has answered before the next message goes out, as over a wire.
+            # A request that is served without waiting is answered before the next message goes out, as over a wire.
             await anyio.lowlevel.checkpoint()
         else:
             await self._client.notify(message["method"], message.get("params"))

@@ -588,7 +588,7 @@ class _Automaton:
     def _add_expression(self, expression: _Expression) -> None:
         """Each variable twice: as the first one present (after ``first``), and after another one (after ``sep``).
 
-        Whoever takes a variable goes on among the copies after ``sep``; whoever leaves it out stays where it is.
+        A path that takes a variable goes on among the copies after ``sep``; one that leaves it out stays where it is.
         """
         states, variables = self._states, expression.variables
         fresh: list[int] = []

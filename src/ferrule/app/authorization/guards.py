@@ -159,7 +159,10 @@ class Guard:
             return False
 
     def admits(self, principal: Any) -> bool:
-        """Whether a principal may use the component, whatever the arguments; false also where that cannot be told."""
+        """Return whether a principal may use the component with any arguments.
+
+        ``False`` also where the scopes depend on the arguments, so that it is not known before a call.
+        """
         if callable(self._scopes):
             return False
         try:

@@ -50,8 +50,8 @@ def command(
 ) -> int:
     """Look at the server TARGET in the browser, and call it.
 
-    The page is served by this process on 127.0.0.1, for the one address that is printed: whoever knows its token can
-    call the server. A Python file is started again when a source beside it changes. Ctrl-C ends everything.
+    The page is served by this process on 127.0.0.1, for the one address that is printed: a browser that knows its token
+    can call the server. A Python file is started again when a source beside it changes. Ctrl-C ends everything.
     """
     if (target is None) == (config is None):
         raise click.UsageError("Name one server: TARGET, or --config NAME")

@@ -224,5 +224,5 @@ def _make_file(source: str, path: Path, options: DescriptionOptions) -> None:
     path.write_text(text, encoding="utf-8")
     for operation, reason in skipped:
         say(f"left out {operation.label}: {reason}")
-    say(f"made {path}: {len(usable)} functions. Rename them, describe them, throw out what nobody asks for")
+    say(f"made {path}: {len(usable)} functions. Rename them, describe them, remove those that are not needed")
     say(f"next: ferrule list {shlex.quote(str(path))}")

@@ -210,7 +210,7 @@ async def _watch_end(report: Report, server: Any) -> None:
         await _shake_hands(process)
         await process.write_stream.aclose()
         with anyio.move_on_after(_END_S):
-            while process.returncode is None:  # noqa: ASYNC110 - the process tells nobody else
+            while process.returncode is None:  # noqa: ASYNC110 - asyncio gives no other notice of the end of this process
                 await anyio.sleep(0.02)
         if process.returncode is None:
             report.add(

@@ -1,7 +1,7 @@
 """Changing a host's configuration, and changing it back.
 
 Before a file is changed its whole content and the member in question are noted in a journal of this user
-(``installs.json`` in the state folder). Undoing restores the bytes if nobody has changed the file since, and otherwise
+(``installs.json`` in the state folder). Undoing restores the bytes if the file has not changed since, and otherwise
 puts back only the one member.
 
 Files are replaced in one step, so a host never reads half of one; a link stays a link, and permissions are kept.

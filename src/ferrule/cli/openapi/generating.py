@@ -35,7 +35,7 @@ def server_file(description: Any, operations: Sequence[Any], *, base_url: str, i
         description: as read.
         operations: that become functions.
         base_url: the base URL of the API.
-        is_url_from_document: nobody has said that the API is there, which the file then asks to check.
+        is_url_from_document: the URL is that of the document, and not given by the user; the file asks to check it.
     """
     names = _Names(_TAKEN)
     parts = [_function(operation, names.take(operation.name)) for operation in operations]
@@ -284,7 +284,7 @@ def _ended(line: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that stands for itself in a docstring."""
+    """Return text escaped for a docstring."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return shown.replace("\\", "\\\\").replace('"""', "'''")
 

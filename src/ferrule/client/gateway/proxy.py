@@ -327,7 +327,7 @@ class Proxy:
         return raw
 
     async def _to_modern(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
-        """Forward to a modern backend: any connection will do, if its messages can be told apart."""
+        """Forward to a modern backend: any connection will do, if its messages can be distinguished."""
         connection = ctx.session.connection
         level = connection.log_level or "debug" if ctx.revision.has_sessions else ctx.meta.get(LOG_LEVEL_KEY)
         if self.facts.capabilities.get("logging") is None and ctx.revision.has_sessions:

@@ -171,7 +171,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def enter(self) -> bool:
-        """Count one more; return ``False`` if requests that nobody waits for any more take all the places."""
+        """Count one more; return ``False`` if abandoned requests take all the places."""
         with self._lock:
             if self._running >= self._limit:
                 return False

@@ -54,10 +54,10 @@ __all__ = ["TaskRun"]
 logger = logging.getLogger("ferrule.tasks")
 
 _EXPIRY_MARGIN_S: Final = 0.02
-"""The loop's clock and the store's are two: asked too early, the record would still be alive, and nobody asks again."""
+"""The loop's clock and the store's are two: asked too early, the record would not have expired, and is not asked again."""
 
 _STATUS_EVERY_S: Final = 0.2
-"""Progress is written no more often than this; the last word always is."""
+"""Progress is written no more often than this; the last one is always written."""
 
 
 class TaskRun:
@@ -419,7 +419,7 @@ class TaskRun:
     async def _change(
         self, mutate: Callable[[TaskRecord], bool], *, release: bool = False, quietly: bool = False
     ) -> TaskRecord:
-        """`TaskRepository.change` for whoever runs the task; renews the lease.
+        """`TaskRepository.change` for the process that runs the task; renews the lease.
 
         Args:
             release: give the lease up instead. quietly: publish nothing.

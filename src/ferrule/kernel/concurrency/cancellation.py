@@ -1,4 +1,4 @@
-"""How a cancellation of a request is told from a failure of its body (the function that serves it).
+"""How a cancellation of a request is distinguished from a failure of its body (the function that serves it).
 
 A request is cancelled by one of three causes:
 

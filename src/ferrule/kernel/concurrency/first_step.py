@@ -5,7 +5,7 @@ than all else of a plain call. There are two ways around that:
 
 - From Python 3.12 on, ``asyncio.Task(…, eager_start=True)`` runs the first step while the task is made.
 - Before, a *spare* task waits on a future and lends its identity to first steps (`LentTasks`). Where something is left
-  to do after the first step, the spare does it, and another spare is made. A spare that somebody has kept, named,
+  to do after the first step, the spare does it, and another spare is made. A spare that the function has kept, named,
   cancelled or given a callback ends with its call, as the task of that call would have.
 
 Each first step runs in a context of its own, as the first step of each task does.

@@ -1,7 +1,7 @@
 """What the fast path of plain calls needs of the layer above: tools as it calls them, and the request as they see it.
 
 A plain call is a ``tools/call`` without any unusual member (`ferrule.wire.plain_calls`). The fast path calls the tool's
-function with typed arguments and makes no request context. Whoever looks at the request of such a call (a ``Context``
+function with typed arguments and makes no request context. Code that reads the request of such a call (a ``Context``
 that is used, ``current_context()``) gets one that is made then (`PlainCall.carrier`).
 """
 

@@ -194,7 +194,7 @@ class ChildProcess:
 
 
 def _has_living_member(group: int) -> bool:
-    """Return whether a group holds more than zombies, as far as can be told.
+    """Return whether a group holds more than zombies, as far as is known.
 
     Orphans are reaped by process 1, which in many containers never does it, so zombies must not be waited for.
     """

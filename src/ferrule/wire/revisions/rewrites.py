@@ -226,7 +226,7 @@ def _nested_task(result: Any) -> Any:
 def needs_output_wrapping(schema: Mapping[str, Any]) -> bool:
     """Return whether values of this output schema travel inside ``{"result": …}`` where only objects are allowed.
 
-    Everything whose root is not declared as an object does. Whoever knows the tool should wrap its values by this
+    Everything whose root is not declared as an object does. A caller that knows the tool should wrap its values by this
     rule: a projected result alone cannot tell an object that the schema calls optional from a plain one.
     """
     return schema.get("type") != "object"
