@@ -153,7 +153,7 @@ class OperationCall:
             return
         logger.warning("%s answered what its description does not say: %s", self.operation.label, "; ".join(found))
         if self._is_output_published:
-            # A client refuses a result that contradicts the tool's schema, so the answer can only be the text of an error.
+            # A client refuses a result that contradicts the tool's schema, so the answer is the text of an error.
             text = answer if isinstance(answer, str) else _shown(answer)
             raise ToolError(f"The API answered, though not as this tool's output schema says. Its answer: {text}")
 

@@ -164,7 +164,7 @@ def command(
     """Make a project in FOLDER: a server, its tests in both eras, pyproject.toml and README.md.
 
     With --from, FOLDER is a Python file: a server with one typed function for each operation of an OpenAPI description
-    that --include names, to be renamed, described, joined and thrown out by hand.
+    that --include names, which you rename, describe, join and remove.
 
     Files that are there already are never overwritten.
     """

@@ -54,7 +54,7 @@ __all__ = ["TaskRun"]
 logger = logging.getLogger("ferrule.tasks")
 
 _EXPIRY_MARGIN_S: Final = 0.02
-"""The loop's clock and the store's are two: asked too early, the record would not have expired, and is not asked again."""
+"""The loop's clock and the store's are two: a look too early would find the record, and there is no second one."""
 
 _STATUS_EVERY_S: Final = 0.2
 """Progress is written no more often than this; the last one is always written."""
