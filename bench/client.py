@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 VERSION = "2026-07-28"
@@ -94,6 +95,13 @@ async def serve_http(port: int) -> None:
     await server.serve_forever()
 
 
+@dataclass
+class Echoed:
+    """The result of the server in this process; like that of the stub."""
+
+    result: str
+
+
 # --- the candidates -------------------------------------------------------------------------------------------------
 
 
@@ -150,11 +158,26 @@ async def raw_stdio() -> AsyncIterator[Call]:
 
 
 @asynccontextmanager
-async def client(target: Any, *, fast_path: bool) -> AsyncIterator[Call]:
+async def in_process(mode: str, *, fast_path: bool) -> AsyncIterator[Call]:
+    """`Client.call_tool` with a server in this process; both on the same path."""
+    from ferrule import MCPServer
+
+    app: MCPServer[Any] = MCPServer("echo", fast_path=fast_path)
+
+    @app.tool
+    async def echo(text: str) -> Echoed:
+        return Echoed(text)
+
+    async with client(app, fast_path=fast_path, mode=mode) as call:
+        yield call
+
+
+@asynccontextmanager
+async def client(target: Any, *, fast_path: bool, mode: str = "auto") -> AsyncIterator[Call]:
     """`Client.call_tool`."""
     from ferrule import Client
 
-    async with Client(target, fast_path=fast_path) as connected:
+    async with Client(target, fast_path=fast_path, mode=mode) as connected:
 
         async def call() -> Any:
             return (await connected.call_tool("echo", ARGUMENTS)).structured_content
@@ -220,6 +243,15 @@ def main() -> None:
             "raw": lambda: raw_http(port),
             "fast": lambda: client(url, fast_path=True),
             "general": lambda: client(url, fast_path=False),
+        }
+    for callers in (1, 16):
+        rows["in process, server included", callers] = {
+            "fast": lambda: in_process("auto", fast_path=True),
+            "general": lambda: in_process("auto", fast_path=False),
+        }
+        rows["in process, handshake era", callers] = {
+            "fast": lambda: in_process("legacy", fast_path=True),
+            "general": lambda: in_process("legacy", fast_path=False),
         }
     try:
         for _ in range(200):

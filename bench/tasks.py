@@ -58,7 +58,7 @@ class Left:
 def _counts() -> dict[str, int]:
     gc.collect()
     kinds = (TaskRecord, TaskRun, StoredTask)
-    found = Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
+    found = Counter(type(thing).__name__ for thing in gc.get_objects() if issubclass(type(thing), kinds))
     return dict(found)
 
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from measure import LEGACY, MODERN, HttpServer, cpu_s, http_server
 
 SERVER = Path(__file__).resolve().parent / "servers" / "workers_server.py"
+LIMIT = SERVER.with_name("workers_limit.py")
 CONNECTIONS = 32
 
 
@@ -62,13 +63,15 @@ class Slice:
         return self.calls / self.elapsed_s
 
 
-def measure(title: str, revision: str, burn_ms: float, store: str, rounds: int, seconds: float) -> list[str]:
+def measure(
+    title: str, revision: str, burn_ms: float, store: str, rounds: int, seconds: float, program: Path = SERVER
+) -> list[str]:
     """The rows of one kind of server."""
     with ExitStack() as stack:
         servers: list[HttpServer] = []
         for workers in (1, 2):
             own = store if store == "-" else f"{store}?prefix=bench-{os.getpid()}-{workers}"
-            command = [sys.executable, str(SERVER), str(workers), str(burn_ms), own]
+            command = [sys.executable, str(program), str(workers), str(burn_ms), own]
             servers.append(stack.enter_context(http_server(command, revision)))
         time.sleep(1.5)  # the second worker may still be importing
         pairs = slices(servers[0], servers[1], rounds, seconds)
@@ -91,12 +94,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     rounds, seconds = (3, 0.5) if options.quick else (9, 1.0)
-    kinds = [("stateless call, 2026-07-28", MODERN, 0.0, "-"), ("tool that burns 5 ms", MODERN, 5.0, "-")]
+    kinds = [
+        ("stateless call, 2026-07-28", MODERN, 0.0, "-", SERVER),
+        ("tool that burns 5 ms", MODERN, 5.0, "-", SERVER),
+        ("the same, bare ASGI app and uvicorn's workers", MODERN, 5.0, "-", LIMIT),
+    ]
     if options.store != "-":
-        kinds.append(("call in a session, 2025-11-25, Redis", LEGACY, 0.0, options.store))
+        kinds.append(("call in a session, 2025-11-25, Redis", LEGACY, 0.0, options.store, SERVER))
     print("| | unit | one worker | two workers | ratio |\n|---|---|---:|---:|---:|")
-    for title, revision, burn_ms, store in kinds:
-        print("\n".join(measure(title, revision, burn_ms, store, rounds, seconds)), flush=True)
+    for title, revision, burn_ms, store, program in kinds:
+        print("\n".join(measure(title, revision, burn_ms, store, rounds, seconds, program)), flush=True)
 
 
 if __name__ == "__main__":

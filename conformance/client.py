@@ -118,6 +118,21 @@ async def request_state(client: Client) -> None:
         await client.call_tool(name, {})
 
 
+@scenario("sep-2640-client-no-prefetch")
+async def skills_listed(client: Client) -> None:
+    """Listing skills reads none of their files."""
+    await client.list_skills()
+
+
+@scenario("sep-2640-client-verify-digest", "sep-2640-client-verify-size", "sep-2640-client-verify-frontmatter")
+async def skills_verified(client: Client) -> None:
+    """Load a skill and read its other files; a file that is not as described ends it."""
+    for skill in await client.list_skills():
+        await skill.load()
+        for path in skill.paths:
+            await skill.read(path)
+
+
 async def elicit(params: Any) -> ElicitResult:
     """Defaults where there are some; a confirmation is given."""
     properties = (params.requested_schema or {}).get("properties", {})

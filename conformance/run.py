@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import URLError
@@ -30,8 +30,8 @@ ISSUER_LEGS = ("public", "confidential")
 START_TIMEOUT_S = 30.0
 LEG_TIMEOUT_S = 300.0
 
-# What does not count: a scenario that the suite itself always skips, and the skills extension, not served yet.
-NOT_YET = ("tasks-status-notifications", "sep-2640-")
+# What does not count: a scenario that the suite itself always skips.
+ALWAYS_SKIPPED = ("tasks-status-notifications",)
 
 
 # Scenarios that a WSGI host cannot serve, with what they need: it answers in one piece, and cannot send anything before
@@ -49,6 +49,24 @@ NEED_STREAMS = {
     "tools-call-with-logging": "messages before the answer",
     "tools-call-with-progress": "messages before the answer",
 }
+
+
+# Scenarios that cannot pass through a gateway, with the reason. Between the eras: those of what the other era lacks.
+BEHIND_GATEWAY = {
+    "server-sse-polling": "the server closes the stream of its own connection, which is not that of the client",
+}
+BETWEEN_ERAS = {
+    "input-required-result-basic-elicitation": "asks for the name of a question, which legacy questions do not have",
+    "input-required-result-ignore-extra-params": "the same",
+    "server-stateless": "a legacy server finds out only by asking that the client cannot be asked",
+    "tasks-": "tasks of one era are not those of the other",
+}
+
+
+def without_gateway(complaints: list[str], reasons: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Return the complaints that count behind a gateway, and those of scenarios that cannot pass there."""
+    left_out = [each for each in complaints if any(each.startswith(f"server-{name}") for name in reasons)]
+    return [each for each in complaints if each not in left_out], left_out
 
 
 def without_streams(complaints: list[str]) -> tuple[list[str], list[str]]:
@@ -72,17 +90,16 @@ class ServerUnderTest:
 
     Args:
         workers: processes; more than one need a Redis, which scripts/conformance starts.
-        is_wsgi: whether it is served inside a WSGI server.
+        host: options of conformance/server.py that choose where it is served.
     """
 
-    def __init__(self, workers: int = 1, *, is_wsgi: bool = False) -> None:
+    def __init__(self, workers: int = 1, *, host: Sequence[str] = ()) -> None:
         self.workers = workers
-        self.is_wsgi = is_wsgi
+        self.host = host
 
     def __enter__(self) -> str:
         command = [sys.executable, "-u", str(ROOT / "conformance" / "server.py"), "--port", "0"]
-        if self.is_wsgi:
-            command.append("--wsgi")
+        command += self.host
         if self.workers > 1:
             store = f"{os.environ['FERRULE_TEST_REDIS_URL']}?prefix=conformance-{os.getpid()}-{time.monotonic_ns()}"
             command += ["--workers", str(self.workers), "--store", store]
@@ -103,6 +120,28 @@ class ServerUnderTest:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+@contextmanager
+def behind_gateway(url: str, era: str) -> Generator[str]:
+    """An address of conformance/gateway.py in front of ``url``."""
+    program = [sys.executable, "-u", str(ROOT / "conformance" / "gateway.py"), url, "--behind", era]
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith("serving "):
+            raise SystemExit("conformance/gateway.py did not start")
+        own = line.split()[1]
+        wait_for(own)
+        yield own
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextmanager
@@ -164,9 +203,9 @@ def wait_for(url: str) -> None:
     raise SystemExit(f"{url} does not answer")
 
 
-def is_not_yet(name: str) -> bool:
-    """Whether a scenario is about something that Ferrule does not have yet."""
-    return any(part in name for part in NOT_YET)
+def is_always_skipped(name: str) -> bool:
+    """Whether the suite itself never tries a scenario."""
+    return any(part in name for part in ALWAYS_SKIPPED)
 
 
 def tally(folder: Path) -> tuple[int, int, list[str]]:
@@ -180,7 +219,7 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
         bad = [check for check in checks if check["status"] in ("FAILURE", "WARNING")]
         passed += len(good)
         failed += len(bad)
-        if is_not_yet(str(file.relative_to(folder))):
+        if is_always_skipped(str(file.relative_to(folder))):
             continue
         complaints += [f"{scenario}: {c['id']}: {c['status']}: {c.get('errorMessage', '')}" for c in bad]
         if not good:
@@ -188,20 +227,28 @@ def tally(folder: Path) -> tuple[int, int, list[str]]:
     return passed, failed, complaints
 
 
-def run_server_leg(leg: str, out: Path, extra: list[str], workers: int = 1, *, is_wsgi: bool = False) -> bool:
+def run_server_leg(
+    leg: str, out: Path, extra: list[str], workers: int = 1, *, host: Sequence[str] = (), gateway: str | None = None
+) -> bool:
     """One leg against a fresh server; whether everything that counts passed."""
     choice = ["--suite", "all"] if leg == "all" else ["--requirements", leg]
     with ExitStack() as stack:
-        url = stack.enter_context(ServerUnderTest(workers, is_wsgi=is_wsgi))
+        url = stack.enter_context(ServerUnderTest(workers, host=host))
         if workers > 1:
             url = stack.enter_context(without_affinity(url))
+        if gateway is not None:
+            url = stack.enter_context(behind_gateway(url, gateway))
         command = [*suite(), "server", "--url", url, *choice, "-o", str(out), *extra]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LEG_TIMEOUT_S)
     scenarios = len(list(out.rglob("checks.json")))
     passed, failed, complaints = tally(out)
-    if is_wsgi:
+    if "--wsgi" in host or "wsgi" in host:
         complaints, left_out = without_streams(complaints)
         print(f"server {leg} in a WSGI host: {len(left_out)} complaints left out, of scenarios that need streams")
+    if gateway is not None:
+        between = gateway == "legacy" and leg != LEGS[0]
+        complaints, left_out = without_gateway(complaints, {**BEHIND_GATEWAY, **(BETWEEN_ERAS if between else {})})
+        print(f"server {leg} behind a gateway ({gateway}): {len(left_out)} complaints left out, which cannot pass")
     print(f"server {leg}: {scenarios} scenarios, {passed} checks passed, {failed} failed, {len(complaints)} count")
     for complaint in complaints:
         print(f"  {complaint}")
@@ -258,7 +305,7 @@ def client_scenarios() -> list[str]:
     _, _, after = listed.partition("Client scenarios")
     section, _, _ = after.partition("\n\n")
     names = [line.split()[1] for line in section.splitlines() if line.startswith("  - ")]
-    return [name for name in names if not is_not_yet(name)]
+    return [name for name in names if not is_always_skipped(name)]
 
 
 def run_client_alone(out: Path) -> bool:
@@ -328,8 +375,11 @@ def main() -> None:
     parser.add_argument("legs", nargs="*", help=f"of {', '.join(LEGS)}, for the client also alone; all without")
     parser.add_argument("-o", "--output", type=Path, help="keep the suite's output in this folder")
     parser.add_argument("--wsgi", action="store_true", help="the server inside a WSGI server, where nothing can stream")
+    parser.add_argument("--django", choices=["asgi", "wsgi"], help="the server inside a Django project")
     parser.add_argument("--workers", type=int, default=1, help="processes of the server under test")
+    parser.add_argument("--gateway", choices=["auto", "legacy"], help="through a gateway that speaks this era to it")
     arguments = parser.parse_args()
+    host = ["--wsgi"] if arguments.wsgi else ["--django", arguments.django] if arguments.django else []
     clean = True
     with tempfile.TemporaryDirectory() as scratch:
         known = {"server": LEGS, "client": (*LEGS, "alone"), "authorization": ISSUER_LEGS}[arguments.side]
@@ -344,7 +394,7 @@ def main() -> None:
             elif arguments.side == "client":
                 clean = run_client_leg(leg, out) and clean
             else:
-                clean = run_server_leg(leg, out, [], arguments.workers, is_wsgi=arguments.wsgi) and clean
+                clean = run_server_leg(leg, out, [], arguments.workers, host=host, gateway=arguments.gateway) and clean
     sys.exit(not clean)
 
 

@@ -3,6 +3,7 @@
     python conformance/server.py --port 3001        serves http://localhost:3001/mcp, both eras
     … --workers 4 --store redis://localhost:6379    the same from four processes without any affinity
     … --wsgi                                        the same inside a WSGI server, without streams
+    … --django asgi                                 the same inside a Django project, or wsgi
 
 Written as an author would: what it shows is what `MCPServer` does. The fixtures that go through rounds and those of
 tasks are servers of their own, mounted here.
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -34,12 +36,19 @@ parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("--port", type=int, default=3001)
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("--wsgi", action="store_true", help="inside a WSGI server (waitress)")
+parser.add_argument("--django", choices=["asgi", "wsgi"], help="inside a Django project (uvicorn or waitress)")
 parser.add_argument("--store", help="redis://… where several workers share what they must")
 options = parser.parse_args(None if __name__ == "__main__" else [])
 if options.store:
     os.environ[STORE_ENV] = options.store
 
-app = MCPServer(
+Kind: Any = MCPServer
+if options.django:
+    import django_host
+
+    Kind = django_host.server_kind()
+
+app: MCPServer[Any] = Kind(
     "ferrule-conformance",
     version="1.0.0",
     cache_hints={"*": CacheHint(ttl_ms=1000, scope="public")},
@@ -306,6 +315,17 @@ def test_prompt_with_image() -> list[Any]:
     return [red_pixel(), "Please analyze the image above."]
 
 
+# --- skills -----------------------------------------------------------------------------------------------------------
+
+app.add_skills(Path(__file__).parent / "skills")
+
+
+@app.skill("daily", prefix="reports", description="Assemble today's report from live data")
+def daily_report() -> str:
+    """A skill that is made at each read."""
+    return "# Daily report\n\nEverything works today.\n"
+
+
 app.mount(rounds.app)
 app.mount(tasks_fixtures.app)
 
@@ -319,7 +339,9 @@ def serve_wsgi(port: int) -> None:
     server.run()
 
 
-if __name__ == "__main__" and options.wsgi:
+if __name__ == "__main__" and options.django:
+    django_host.serve(app, options.django, options.port, retry_ms=RETRY_MS)
+elif __name__ == "__main__" and options.wsgi:
     serve_wsgi(options.port)
 elif __name__ == "__main__":
     app.run(

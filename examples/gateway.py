@@ -31,7 +31,8 @@ SERVERS = {
 @asynccontextmanager
 async def lifespan(_: MCPServer[ClientGroup]) -> AsyncIterator[ClientGroup]:
     """Connected to all while the gateway serves."""
-    async with ClientGroup({"mcpServers": SERVERS}) as group:
+    async with ClientGroup({"mcpServers": SERVERS}, list_s=30) as group:
+        await group.ready()
         yield group
 
 

@@ -69,7 +69,8 @@ async def show(client: Client) -> None:
     enough = anyio.CancelScope()
 
     def note(progress: float, total: float | None, message: str | None) -> None:
-        seen.append(progress)
+        if not enough.cancel_called:  # further notes may be on their way
+            seen.append(progress)
         if len(seen) == 3:
             enough.cancel()
 

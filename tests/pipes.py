@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 from ferrule import MCPServer
 from ferrule.kernel.runner import serve_dual_era_loop
@@ -32,12 +33,16 @@ class Line:
         self.received = b""
 
     async def send(self, data: bytes, passes: int = PASSES) -> None:
-        """Write bytes, all of which the server gets in one read, and let it work."""
+        """Write bytes, all of which the server gets in one read, and let it work.
+
+        Each pass reads what the server has written, since the response of a request that has reported progress waits
+        until everything written is read.
+        """
         if data:
             os.write(self._into, data)
         for _ in range(passes):
             await asyncio.sleep(0)
-        self._read()
+            self._read()
 
     async def tell(self, *messages: Any) -> None:
         """`send` messages, one per line."""
@@ -86,7 +91,10 @@ async def line_to(app: MCPServer[Any], *, drain_s: float = 5.0) -> AsyncIterator
     os.set_blocking(client_in, False)
     reading, writing = stdio_streams(server_in, server_out, drain_s=drain_s)
     line = Line(client_out, client_in)
+    # By passes of the loop, and not by the clock.
+    pauses = patch("ferrule.transports.stdio.server._READ_PAUSES_S", (0.0,) * (PASSES // 2))
     async with app.lowlevel.lifespan() as state:
+        pauses.start()
         serving = asyncio.create_task(serve_dual_era_loop(app.lowlevel, reading, writing, lifespan_state=state))
         try:
             await asyncio.sleep(0)
@@ -103,3 +111,4 @@ async def line_to(app: MCPServer[Any], *, drain_s: float = 5.0) -> AsyncIterator
             await reading.aclose()
             await writing.aclose()
             os.close(client_in)
+            pauses.stop()

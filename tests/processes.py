@@ -1,4 +1,4 @@
-"""Processes that tests start: a port to serve, waiting until somebody listens there, and which are still running."""
+"""Processes that tests start: a port to serve, the wait until it is served, and the list of running ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 60.0
 
 _PORTS = range(20_000, 32_000)
 """Below those that systems give to outgoing connections (Linux from 32,768 on), which could otherwise take a port
 between two steps of a test."""
 
+_SHARES = 16
+_SHARE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _SHARES
+"""The ports are shared out among the processes of a test run: between the choice of a port and the start of a server on
+it, no other process may choose it."""
+
+_given: set[int] = set()
 
 _CHOICE = random.SystemRandom()
 """No seed: Hypothesis sets that of `random` before each test, and test runs side by side would try the same ports."""
@@ -26,13 +32,14 @@ _MARK = f"/ferrule-tests-{secrets.token_hex(8)}"
 
 
 def free_port(*, and_above: int = 0) -> int:
-    """A port that nothing listens on.
+    """A port that nothing listens on, and that no other test of this run gets while there are further ones.
 
     Args:
         and_above: of the port so much higher the same is true; the bus of a Redis cluster listens 10,000 above.
     """
+    own = _PORTS[_SHARE : len(_PORTS) - and_above : _SHARES]
     while True:
-        port = _CHOICE.choice(_PORTS[: len(_PORTS) - and_above])
+        port = _CHOICE.choice([each for each in own if each not in _given] or own)
         with socket.socket() as probe, socket.socket() as above:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -40,11 +47,12 @@ def free_port(*, and_above: int = 0) -> int:
                     above.bind(("127.0.0.1", port + and_above))
             except OSError:
                 continue
+            _given.add(port)
             return port
 
 
 def wait_until_served(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Return once somebody listens on the port; fail with the log if the process ends or takes too long."""
+    """Return when a connection to the port succeeds; fail with the log if the process ends or takes too long."""
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:

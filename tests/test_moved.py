@@ -27,7 +27,7 @@ def test_an_old_name_warns_and_gives_the_same_module(old_name: str) -> None:
 
 
 def test_every_old_name_leads_to_a_module() -> None:
-    """A table with an entry that leads nowhere would be found by a user."""
+    """Otherwise a user would find an entry of the table whose target does not exist."""
     program = (
         "import warnings; warnings.simplefilter('ignore')\n"
         "from importlib import import_module\n"

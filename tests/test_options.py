@@ -160,7 +160,7 @@ async def test_a_forgotten_await_is_named(mode: str) -> None:
 
 @pytest.mark.anyio
 async def test_an_unknown_name_gets_a_suggestion_of_what_the_caller_may_see() -> None:
-    """Tools and prompts; a hidden one is neither suggested nor told apart from one that does not exist."""
+    """For tools and prompts; a hidden one is treated like one that does not exist."""
     app = MCPServer("x")
 
     @app.tool
@@ -190,7 +190,7 @@ async def test_an_unknown_name_gets_a_suggestion_of_what_the_caller_may_see() ->
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_list_that_a_server_does_not_have_is_named(mode: str) -> None:
-    """“Method not found” says nothing to who asked for prompts."""
+    """“Method not found” alone would not name the missing prompts."""
     async with Client(MCPServer("x"), mode=mode) as client:
         with pytest.raises(MCPError, match="offers no prompts") as refused:
             await client.list_prompts()

@@ -66,7 +66,7 @@ def test_a_section_says_first_what_makes_somebody_act(changes: Any, tree: Path) 
         ("saw.added.md", "- A saw."),
     ],
 )
-def test_a_fragment_that_is_none_is_named(changes: Any, tmp_path: Path, name: str, text: str) -> None:
+def test_an_invalid_fragment_is_named(changes: Any, tmp_path: Path, name: str, text: str) -> None:
     """A wrong kind would be left out in silence."""
     (tmp_path / name).write_text(text)
     with pytest.raises(changes.ChangesError, match=name):
@@ -120,7 +120,7 @@ def test_a_wheel_holds_the_package_and_nothing_else(release: Any) -> None:
 
 
 def test_the_sources_are_complete_and_clean(release: Any) -> None:
-    """Whoever packages Ferrule for others builds and tests from this file."""
+    """Packagers build and test from this file."""
     complete = [*release.SDIST_NEEDS, "src/ferrule/x.py"]
     assert release.sdist_problems(complete, ["src/ferrule/x.py"]) == []
     assert release.sdist_problems(complete[1:], []) == ["the source distribution lacks CHANGELOG.md"]

@@ -2,7 +2,7 @@
 
 # --8<-- [start:code]
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ferrule import Client, MCPServer
 from ferrule.extensions.base import Extension, ExtensionMethod
@@ -11,7 +11,7 @@ from ferrule.extensions.base import Extension, ExtensionMethod
 class Weather(Extension):
     """One method, for clients that declare the extension."""
 
-    identifier = "com.example/weather"
+    identifier: ClassVar[str] = "com.example/weather"
 
     def settings(self) -> Mapping[str, Any]:
         return {"units": "celsius"}
@@ -28,9 +28,21 @@ app = MCPServer("station", extensions=[Weather()])
 
 
 # --8<-- [start:client]
+from ferrule.extensions.client import ClientExtension
+
+
+class WeatherClient(ClientExtension):
+    """Declares the extension, and calls its method."""
+
+    identifier: ClassVar[str] = "com.example/weather"
+
+    async def now(self, city: str) -> dict[str, Any]:
+        return await self.request("com.example/now", {"city": city})
+
+
 async def use(target) -> dict[str, Any]:
-    async with Client(target, extensions={"com.example/weather": {}}) as client:
-        return await client.request("com.example/now", {"city": "Basel"})
+    async with Client(target, extensions=[WeatherClient()]) as client:
+        return await client.extension(WeatherClient).now("Basel")
 
 
 # --8<-- [end:client]
@@ -54,4 +66,4 @@ async def check(mode: str) -> None:
     with pytest.raises(ValueError, match="is not an extension identifier"):
 
         class Wrong(Extension):
-            identifier = "weather"
+            identifier: ClassVar[str] = "weather"

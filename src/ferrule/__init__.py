@@ -10,7 +10,6 @@ parts.
 
 from __future__ import annotations
 
-import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule._version import __version__
 
 if TYPE_CHECKING:
+    from ferrule import bridges as bridges
     from ferrule import errors as errors
     from ferrule import forms as forms
     from ferrule import middleware as middleware
@@ -38,12 +38,15 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.manual import InputRequired as InputRequired
     from ferrule.app.rounds.sealing import StateKey as StateKey
     from ferrule.app.server import MCPServer as MCPServer
+    from ferrule.app.settings import Setting as Setting
     from ferrule.app.signatures.fields import Field as Field
     from ferrule.app.signatures.fields import Header as Header
     from ferrule.client.client import Client as Client
+    from ferrule.client.gateway.gateway import Gateway as Gateway
     from ferrule.client.gateway.proxy import proxy as proxy
     from ferrule.client.groups.group import ClientGroup as ClientGroup
     from ferrule.client.sync import SyncClient as SyncClient
+    from ferrule.extensions.cards.discovery import discover as discover
     from ferrule.kernel.server import Server as Server
     from ferrule.protocol.caching import CacheHint as CacheHint
     from ferrule.protocol.errors import MCPError as MCPError
@@ -62,6 +65,7 @@ _MODULES: dict[str, str] = {
     "Embedded": "ferrule.app.results.content",
     "Field": "ferrule.app.signatures.fields",
     "File": "ferrule.app.results.content",
+    "Gateway": "ferrule.client.gateway.gateway",
     "Handles": "ferrule.app.authorization.handles",
     "Header": "ferrule.app.signatures.fields",
     "Image": "ferrule.app.results.content",
@@ -71,6 +75,7 @@ _MODULES: dict[str, str] = {
     "MCPServer": "ferrule.app.server",
     "PerPrincipal": "ferrule.app.authorization.handles",
     "Server": "ferrule.kernel.server",
+    "Setting": "ferrule.app.settings",
     "StateKey": "ferrule.app.rounds.sealing",
     "StdioServer": "ferrule.transports.stdio.client",
     "SyncClient": "ferrule.client.sync",
@@ -78,6 +83,7 @@ _MODULES: dict[str, str] = {
     "WithContent": "ferrule.app.results.content",
     "asgi": "ferrule.transports.hosting.running",
     "current_context": "ferrule.app.execution.context",
+    "discover": "ferrule.extensions.cards.discovery",
     "proxy": "ferrule.client.gateway.proxy",
     "run": "ferrule.transports.hosting.running",
 }
@@ -92,7 +98,7 @@ _NAMED_ELSEWHERE = {
 }
 
 # Public modules that `import ferrule` makes reachable as attributes.
-_SUBMODULES = ("errors", "forms", "middleware", "questions", "types")
+_SUBMODULES = ("bridges", "errors", "forms", "middleware", "questions", "types")
 
 __all__ = [
     "Audio",
@@ -104,6 +110,7 @@ __all__ = [
     "Embedded",
     "Field",
     "File",
+    "Gateway",
     "Handles",
     "Header",
     "Image",
@@ -113,6 +120,7 @@ __all__ = [
     "MCPServer",
     "PerPrincipal",
     "Server",
+    "Setting",
     "StateKey",
     "StdioServer",
     "SyncClient",
@@ -120,7 +128,9 @@ __all__ = [
     "WithContent",
     "__version__",
     "asgi",
+    "bridges",
     "current_context",
+    "discover",
     "errors",
     "forms",
     "middleware",
@@ -157,14 +167,10 @@ def __getattr__(name: str) -> Any:
             # Not AttributeError: ``from ferrule import`` would replace its text.
             raise ImportError(f"ferrule has no {name!r}; its name here is {_NAMED_ELSEWHERE[name]}", name="ferrule")
         raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
-    # Importing makes objects that stay, in whose midst the cyclic garbage collector searches 30 times in vain.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    from ferrule._imports import without_collector
+
+    with without_collector():
         value = getattr(import_module(module), name)
-    finally:
-        if collects:
-            gc.enable()
     globals()[name] = value
     return value
 

@@ -1,11 +1,11 @@
-"""Every error that Ferrule raises or is answered with, in one place; the names are loaded on first use.
+"""All errors that Ferrule raises or sends, in one module; the names are loaded on first use.
 
-`FerruleError` is the root. An `MCPError` is what a peer is told or tells (`RemoteError`); a `LocalError` never leaves
-the process. Authorization has its own: ``ferrule.auth``.
+`FerruleError` is the base class. An `MCPError` is sent to a peer, or received from it (`RemoteError`). A `LocalError`
+is never sent. The errors of authorization are in ``ferrule.auth``.
 
 A client that does not answer questions (``max_rounds=0``) raises `InputRequiredError`; ``ferrule.InputRequired`` is the
-value that a tool returns. `TooManyRounds` is a client's; a server that asks in more rounds than it allows answers with
-`RoundLimitExceeded`.
+value that a tool returns. A client raises `TooManyRounds`; a server that asks questions in more rounds than it allows
+sends `RoundLimitExceeded`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,20 @@ if TYPE_CHECKING:
     from ferrule.app.rounds.errors import StateUsed as StateUsed
     from ferrule.app.rounds.errors import StepFailed as StepFailed
     from ferrule.app.rounds.errors import StepInDoubt as StepInDoubt
+    from ferrule.app.settings import SettingsError as SettingsError
     from ferrule.client.calls.callbacks import SamplingRefused as SamplingRefused
     from ferrule.client.calls.results import ToolFailed as ToolFailed
     from ferrule.client.connection.negotiation import NegotiationFailed as NegotiationFailed
     from ferrule.client.errors import BadServerResponse as BadServerResponse
+    from ferrule.client.errors import DefinitionChanged as DefinitionChanged
+    from ferrule.client.errors import ExtensionNotOffered as ExtensionNotOffered
     from ferrule.client.errors import InputNotProvided as InputNotProvided
     from ferrule.client.errors import InputRequiredError as InputRequiredError
     from ferrule.client.errors import InvalidToolOutput as InvalidToolOutput
     from ferrule.client.errors import OutputNotCheckable as OutputNotCheckable
+    from ferrule.client.errors import ServerUnavailable as ServerUnavailable
+    from ferrule.client.errors import SkillNotApproved as SkillNotApproved
+    from ferrule.client.errors import SkillVerificationFailed as SkillVerificationFailed
     from ferrule.client.errors import TooManyPages as TooManyPages
     from ferrule.client.errors import TooManyRounds as TooManyRounds
     from ferrule.client.errors import UnknownServer as UnknownServer
@@ -96,6 +102,8 @@ _MODULES: dict[str, str] = {
     "ConvertError": "ferrule.protocol.errors",
     "DecodeError": "ferrule.protocol.errors",
     "EncodeError": "ferrule.protocol.errors",
+    "DefinitionChanged": "ferrule.client.errors",
+    "ExtensionNotOffered": "ferrule.client.errors",
     "FerruleError": "ferrule.protocol.errors",
     "HeaderMismatch": "ferrule.protocol.errors",
     "HttpConnectFailed": "ferrule.transports.http.backend",
@@ -113,6 +121,9 @@ _MODULES: dict[str, str] = {
     "InvalidRequest": "ferrule.protocol.errors",
     "InvalidToolOutput": "ferrule.client.errors",
     "OutputNotCheckable": "ferrule.client.errors",
+    "ServerUnavailable": "ferrule.client.errors",
+    "SkillNotApproved": "ferrule.client.errors",
+    "SkillVerificationFailed": "ferrule.client.errors",
     "LocalError": "ferrule.protocol.errors",
     "MCPError": "ferrule.protocol.errors",
     "MethodNotFound": "ferrule.protocol.errors",
@@ -137,6 +148,7 @@ _MODULES: dict[str, str] = {
     "SamplingRefused": "ferrule.client.calls.callbacks",
     "ServerProcessEnded": "ferrule.transports.stdio.client",
     "ServerStartFailed": "ferrule.transports.stdio.client",
+    "SettingsError": "ferrule.app.settings",
     "SignatureError": "ferrule.app.errors",
     "StateExpired": "ferrule.app.rounds.errors",
     "StateForeignCall": "ferrule.app.rounds.errors",
@@ -170,7 +182,9 @@ __all__ = [
     "ConnectionClosed",
     "ConvertError",
     "DecodeError",
+    "DefinitionChanged",
     "EncodeError",
+    "ExtensionNotOffered",
     "FerruleError",
     "HeaderMismatch",
     "HttpConnectFailed",
@@ -212,7 +226,11 @@ __all__ = [
     "SamplingRefused",
     "ServerProcessEnded",
     "ServerStartFailed",
+    "ServerUnavailable",
+    "SettingsError",
     "SignatureError",
+    "SkillNotApproved",
+    "SkillVerificationFailed",
     "StateExpired",
     "StateForeignCall",
     "StateForeignPrincipal",

@@ -10,14 +10,17 @@ from ferrule.app.middleware.builtin import (
     TimingOf,
     sender_of,
 )
+from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
 __all__ = [
     "CacheResults",
     "CallNext",
+    "FastMiddleware",
     "HandlerResult",
     "LogRequests",
     "MaskErrors",
+    "PlainCall",
     "RateLimit",
     "RateLimited",
     "ServerMiddleware",

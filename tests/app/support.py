@@ -1,4 +1,4 @@
-"""Asks a server one request of any revision, without a transport."""
+"""Sends one request of any revision to a server, without a transport."""
 
 from __future__ import annotations
 

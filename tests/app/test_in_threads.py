@@ -1,4 +1,4 @@
-"""A sync function and the methods of its context: what only tells works, what answers says how."""
+"""A sync function and the methods of its context: those without a result work; those with one raise with advice."""
 
 # pyright: reportUnusedCoroutine=false
 from __future__ import annotations
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_method_without_a_result_is_called_directly(mode: str, any_backend: str) -> None:
-    """In order, and before the function goes on; through ``from_thread`` it works as before."""
+    """In order, and before the next line of the function; through ``from_thread`` it works as before."""
     app: MCPServer[Any] = MCPServer("threads", mask_errors=False)
 
     @app.tool
@@ -41,7 +41,7 @@ async def test_a_method_without_a_result_is_called_directly(mode: str, any_backe
 
 
 async def test_in_an_async_function_they_are_what_they_were() -> None:
-    """Coroutines, which somebody may gather."""
+    """They are coroutines, which a function may gather."""
     app: MCPServer[Any] = MCPServer("loop", mask_errors=False)
 
     @app.tool
@@ -57,7 +57,7 @@ async def test_in_an_async_function_they_are_what_they_were() -> None:
 
 
 async def test_a_result_that_is_not_there_yet_raises_with_advice(caplog: pytest.LogCaptureFixture) -> None:
-    """And one that nobody took is an error in the log."""
+    """The log has the error of a result that was never used."""
     app: MCPServer[Any] = MCPServer("threads", mask_errors=False)
 
     @app.tool

@@ -1,4 +1,4 @@
-"""The server object: decorators that change nothing, capabilities that are true, changes that are told."""
+"""The server object: decorators that return the function, announced capabilities, and published changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_decorators_give_the_function_back():
-    """D39: it stays callable, typed and testable, in every spelling."""
+    """It stays callable, typed and testable, in every spelling."""
     app = MCPServer("x")
 
     async def function(a: int = 1) -> int:
@@ -34,7 +34,7 @@ def test_decorators_give_the_function_back():
 
 
 def test_a_name_may_be_given_in_either_way_but_once():
-    """The error for a nameless function says `name=`, and other libraries spell it so."""
+    """The error for a function without a name mentions `name=`, as other libraries spell it."""
     app = MCPServer("x")
     app.tool(name="one")(lambda: 1)
     app.tool("two", description="D")(lambda: 2)
@@ -76,7 +76,7 @@ async def test_capabilities_are_what_is_served():
 
 
 async def test_identity_and_instructions_are_announced():
-    """As given, where the revision knows them."""
+    """Unchanged, in each revision that has the field."""
     app = MCPServer("x", version="2", title="T", description="D", website_url="https://e.x", instructions="I")
     found = await ask(app, "server/discover")
     assert found["instructions"] == "I"
@@ -86,7 +86,7 @@ async def test_identity_and_instructions_are_announced():
 
 
 async def test_every_change_at_run_time_is_published_and_seen():
-    """D32: lists follow at once, listeners are told."""
+    """The next list has the change, and listeners are notified."""
     app = MCPServer("x")
     app.add_tool(lambda: 1, name="a")
     app.add_tool(lambda: 2, name="b")
@@ -239,7 +239,7 @@ class FailingSchema(pydantic.BaseModel):
 @pytest.mark.parametrize("place", ["p", "return"])
 @pytest.mark.parametrize("wrap", [lambda hint: hint, lambda hint: list[hint], lambda hint: hint | None])
 def test_a_type_without_a_schema_is_refused_at_registration(model, place, wrap):
-    """The library that owns the class says why, and the author reads it where the tool is written."""
+    """The error has the reason of the class's library, at the line that registers the tool."""
     app = MCPServer("x")
 
     def function(p: Any = None) -> Any: ...
@@ -291,7 +291,7 @@ def test_a_misspelt_option_is_answered_with_the_right_one():
 
 @pytest.mark.slow
 def test_type_checkers_see_the_decorated_functions(tmp_path):
-    """D39: neither Any nor an error, bare or with arguments, sync or async."""
+    """Neither Any nor an error, bare or with arguments, sync or async."""
     program = tmp_path / "program.py"
     program.write_text(
         "from collections.abc import Awaitable, Callable\n"

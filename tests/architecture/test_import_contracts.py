@@ -22,7 +22,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def problems(source: Path, text: str) -> list[str]:
-    """What the contract says about a module of the user with this text."""
+    """Return the contract's problems for a user's module with this text."""
     (source / "house" / "guest" / "a.py").write_text(text, encoding="utf-8")
     return [problem for _, problem in private_names("house.guest.a", "house.guest", source)]
 

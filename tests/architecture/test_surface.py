@@ -20,7 +20,7 @@ def test_the_public_surface_is_the_stored_one(project_root: Path) -> None:
 
 
 def undocumented(names: list[str]) -> Iterator[str]:
-    """Public names, and public methods of public classes, that say nothing about themselves."""
+    """Return public names, and public methods of public classes, without a docstring."""
     for name in names:
         value = getattr(ferrule, name)
         if inspect.ismodule(value) or not (inspect.isclass(value) or inspect.isfunction(value)):

@@ -145,7 +145,7 @@ def define_tools(app: MCPServer[Any]) -> None:
 
     @app.tool
     async def dynamic(ctx: Context) -> str:
-        """Needs a scope, as only the function knows."""
+        """A tool whose scope depends on its arguments."""
         ctx.require_scopes("files:read", "files:list")
         return "listed"
 

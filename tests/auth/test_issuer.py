@@ -27,7 +27,7 @@ SECRET = RegisteredClient("secret", "s3cr3t", (REDIRECT,), "S", GRANTS, "client_
 
 
 class Visitor:
-    """Speaks to an issuer."""
+    """A client of an issuer."""
 
     def __init__(self, **options: Any) -> None:
         self.now = [1_800_000_000.0]
@@ -112,7 +112,7 @@ async def test_a_code_becomes_tokens_for_its_resource() -> None:
     ({"scope": "a unknown"}, "invalid_scope"),
 ])  # fmt: skip
 async def test_a_bad_request_goes_back_as_an_error(changes: dict[str, str | None], error: str) -> None:
-    """With state and issuer, so that the client knows whose error it is."""
+    """With state and issuer, so that the client can assign the error to its request."""
     back = await Visitor(scopes=("a", "b")).authorize(**changes)
     assert (back["error"], back["state"], back["iss"]) == (error, "s", ISSUER)
     assert "code" not in back
@@ -169,7 +169,7 @@ async def test_a_code_is_for_its_own_request_only(changes: dict[str, str | None]
 
 
 async def test_a_code_is_used_once_and_its_second_use_ends_what_came_of_it() -> None:
-    """Somebody else has it as well (RFC 6749, 4.1.2)."""
+    """A second use means that the code was stolen (RFC 6749, 4.1.2)."""
     v = Visitor()
     code = (await v.authorize())["code"]
     _, tokens = await v.redeem(code)
@@ -237,7 +237,7 @@ async def test_a_bound_refresh_token_needs_its_key() -> None:
 
 @pytest.mark.parametrize("which", ["access_token", "refresh_token"])
 async def test_a_revoked_token_is_dead(which: str) -> None:
-    """And somebody else's revocation does nothing."""
+    """A revocation by another client has no effect."""
     v = Visitor()
     _, tokens = await v.redeem((await v.authorize())["code"])
     other = {"authorization": "Basic c2VjcmV0OnMzY3IzdA=="}
@@ -249,7 +249,7 @@ async def test_a_revoked_token_is_dead(which: str) -> None:
 
 
 async def test_introspection_is_for_those_with_a_secret() -> None:
-    """Otherwise anybody could try tokens out."""
+    """Otherwise any client could test tokens."""
     status, found = await Visitor().post("/introspect", token="x", client_id="public")
     assert (status, found["error"]) == (401, "invalid_client")
 
@@ -263,7 +263,7 @@ async def test_introspection_is_for_those_with_a_secret() -> None:
     ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
 ])  # fmt: skip
 async def test_what_cannot_be_registered(changes: dict[str, Any], error: str) -> None:
-    """Whoever asks may register, so what they may register is little."""
+    """Any program may register, so the allowed metadata are limited."""
     body = encode({"redirect_uris": [REDIRECT], **changes})
     headers = {"content-type": "application/json"}
     reply = await Visitor().issuer.answer("POST", "/tenant/register", "", headers, body)

@@ -32,7 +32,7 @@ def test_loopback_is_recognized_in_every_spelling(host: str) -> None:
 
 @pytest.mark.parametrize("host", PRIVATE)
 def test_private_networks_are_recognized(host: str) -> None:
-    """RFC 1918, shared and unique local addresses, and names that only a local resolver knows."""
+    """RFC 1918, shared and unique local addresses, and names that only a local resolver resolves."""
     assert class_of_host(host) is HostClass.PRIVATE
 
 
@@ -114,7 +114,7 @@ def test_the_canonical_resource(url: str, expected: str) -> None:
     ("https://example.com/mcp?x", False),
 ])  # fmt: skip
 def test_whose_metadata_they_are(resource: str, covers: bool) -> None:
-    """The server's own, or those of a path above it on the same origin (D24), and nobody else's."""
+    """The server's own, or those of a parent path on the same origin, and no others."""
     assert covers_resource(resource, "https://example.com/mcp") is covers
 
 

@@ -20,7 +20,7 @@ from ferrule.transports.http.backend import HttpConnectFailed
 SEED = int(os.environ.get("FERRULE_CHAOS_SEED", secrets.randbits(32)))
 KILLS = int(os.environ.get("FERRULE_CHAOS_KILLS", "50"))
 STUCK_S = 100.0
-"""Whoever waits longer for one answer is stuck."""
+"""Seconds after which a client that waits for one answer counts as stuck."""
 
 LOST = (ConnectionClosed, HttpConnectFailed, OSError)
 """What a call in flight may end with when its worker dies."""

@@ -1,4 +1,4 @@
-"""examples/scale: the story that its page tells, played to its end."""
+"""examples/scale: the steps of its page, run to the end."""
 
 from __future__ import annotations
 

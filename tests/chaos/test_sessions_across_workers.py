@@ -172,7 +172,7 @@ def test_a_session_works_where_it_was_not_opened_and_its_state_goes_along(two: t
 
 
 def test_an_answer_that_arrives_elsewhere_reaches_its_question(two: tuple[Server, Server]) -> None:
-    """A question goes out on the stream of its call, the answer comes in a POST of its own, to anybody."""
+    """A question is sent on the stream of its call; the answer is a POST, which any worker may receive."""
     one, other = two
     session = one.initialize()
     body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ask", "arguments": {}}}
@@ -202,7 +202,7 @@ def test_a_session_that_is_deleted_on_one_is_deleted_on_both(two: tuple[Server, 
 
 
 def test_a_change_on_one_reaches_the_stream_on_the_other(two: tuple[Server, Server]) -> None:
-    """List changes, whoever makes them."""
+    """Changes of lists, made in either worker."""
     one, other = two
     session = one.initialize()
     connection, response = other.open("GET", session)
@@ -256,7 +256,7 @@ def two_to_kill(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tup
 
 
 def test_a_killed_worker_costs_its_calls_in_flight_and_no_session(two_to_kill: tuple[Server, Server]) -> None:
-    """The session goes on; a stream of the dead one ends with an error, or its client would come back for ever."""
+    """The session continues; a stream of the killed worker ends with an error and is not resumed for ever."""
     one, other = two_to_kill
     session = one.initialize()
     assert one.call(session, "keep", value="brass") == "kept"

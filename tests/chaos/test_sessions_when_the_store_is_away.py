@@ -43,7 +43,7 @@ def open_session(server: Server) -> int:
 def test_a_pause_is_an_error_in_bounded_time_and_costs_no_stream_its_answer(
     redis: OwnRedis, two: tuple[Server, Server]
 ) -> None:
-    """Everybody hears what is wrong and may try again; a client that is connected gets what it waits for.
+    """All clients get the reason and may try again; a client that is connected gets what it waits for.
 
     The sockets' own timeout is the bound: the pause would last for ever.
     """

@@ -42,7 +42,8 @@ async def on_each_engine(trial: Callable[[str], Awaitable[None]]) -> None:
 
 
 async def test_a_task_outlasts_its_redis(tmp_path: Path) -> None:
-    """Paused, then killed: the body goes on, what it takes is kept once Redis is back, and nothing happens twice."""
+    """Redis is paused, then killed: the body continues, its steps are stored when Redis is back, and none happens
+    twice."""
 
     async def trial(engine: str) -> None:
         folder = tmp_path / f"redis-{engine}"

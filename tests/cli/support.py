@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import select
@@ -11,19 +12,35 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from tests.warm_python import WarmPython
 
 HERE = Path(__file__).parent
 PROBE = str(HERE / "servers" / "probe.py")
 FERRULE = (sys.executable, "-m", "ferrule")
 LIMIT_S = 60.0
+_MODULES = (
+    "click",
+    "ferrule.app.search",
+    "ferrule.app.server",
+    "ferrule.cli.connect",
+    "ferrule.cli.output",
+    "ferrule.cli.targets",
+    "ferrule.client.groups.behind_search",
+    "ferrule.extensions.tasks",
+    "ferrule.transports.http.adapters",
+    "ferrule.transports.stdio.client",
+)
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9])")
 
 
 def environment(home: Path | None = None, **extra: str) -> dict[str, str]:
-    """This process's, without what would change the outcome; with a home of its own if one is given."""
-    made = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120", **extra}
+    """Return this process's environment without variables that change the outcome; with ``HOME`` if it is given."""
+    made = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120", "XDG_CACHE_HOME": _caches(), **extra}
     for name in ("FERRULE_TOKEN", "FERRULE_DEBUG", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LINES"):
         if name not in extra:
             made.pop(name, None)
@@ -37,17 +54,27 @@ def ferrule(
     *arguments: str, stdin: str | None = None, home: Path | None = None, cwd: Path | None = None, **extra: str
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end with pipes; stdin is empty unless it is given."""
-    return subprocess.run(
-        [*FERRULE, *arguments],
+    return _python().run(
+        *FERRULE[1:],
+        *arguments,
         input="" if stdin is None else stdin,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
         timeout=LIMIT_S,
         env=environment(home, **extra),
-        cwd=cwd,
-        check=False,
+        cwd=cwd or Path.cwd(),
     )
+
+
+@cache
+def _caches() -> str:
+    """Return a folder for what programs cache for their user; it goes with this process."""
+    folder = TemporaryDirectory(prefix="ferrule-caches-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+@cache
+def _python() -> WarmPython:
+    return WarmPython(_MODULES, environment())
 
 
 class Terminal:
@@ -152,7 +179,7 @@ class Running:
 
     @property
     def url(self) -> str:
-        """Where it says that it serves."""
+        """Return the address in the server's output."""
         return self.wait_for(r"serving (http://\S+)")[1]
 
 
@@ -160,7 +187,7 @@ class Running:
 def serving(
     log: Path, *arguments: str, command: tuple[str, ...] = FERRULE, env: Mapping[str, str] | None = None
 ) -> Iterator[Running]:
-    """Run a server beside the test; it is told to end, and must do so with status 0."""
+    """Run a server beside the test; at the end it is stopped, and must end with status 0."""
     with log.open("w") as stream:
         process = subprocess.Popen(
             [*command, *arguments],

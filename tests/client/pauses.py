@@ -20,8 +20,13 @@ class Pauses:
 
     async def __call__(self, seconds: float) -> None:
         self.asked.append(seconds)
-        self._waiting.append(anyio.Event())
-        await self._waiting[-1].wait()
+        event = anyio.Event()
+        self._waiting.append(event)
+        try:
+            await event.wait()
+        finally:
+            if event in self._waiting:  # it was given up
+                self._waiting.remove(event)
 
     async def begun(self) -> None:
         """Wait until a pause goes on."""

@@ -12,7 +12,7 @@ from ferrule.client.addresses import checked_headers, checked_url
 
 @pytest.mark.parametrize("url", ["http://h", "HTTP://h", "Https://h:1/x?y", "http://[::1]:8000/mcp", " http://h/ "])
 def test_a_url_is_one_in_any_case(url: str) -> None:
-    """Schemes are case-insensitive (RFC 3986, section 3.1)."""
+    """Schemes are case-insensitive (RFC 3986, 3.1)."""
     assert Client(url).label.lower().startswith(("http://", "https://"))
 
 

@@ -1,6 +1,6 @@
 """The client over memory and stdio, both eras, asyncio and trio: every call, and how it ends when things go wrong.
 
-Cases 15 (server dies), 18 (nobody drains stderr), 31 (caller gives up), and opening and closing in different tasks.
+A server that dies, a stderr that is not read, a caller that gives up, and opening and closing in different tasks.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ async def test_progress_reaches_the_caller(target: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ERAS[:2])
 async def test_log_messages_by_level(target: Any, mode: str) -> None:
-    """A handler asks for messages in either era; the level decides; what a call said is heard before it returns."""
+    """A handler gets messages in either era; the level filters them; those of a call come before it returns."""
     heard: list[Any] = []
     async with Client(target, mode=mode, log_handler=lambda p: heard.append((p.level, p.data))) as client:
         await client.call_tool("chatter")
@@ -175,7 +175,7 @@ async def test_log_messages_by_level(target: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ERAS[:2])
 async def test_giving_up_stops_the_handler(target: Any, mode: str, tmp_path: Path) -> None:
-    """Case 31: after a time-out, and after cancellation, the handler's ``finally`` runs and the next call works."""
+    """After a time-out, and after cancellation, the handler's ``finally`` runs and the next call works."""
     async with Client(target, mode=mode) as client:
         timed_out = tmp_path / "timed out"
         with pytest.raises(RequestTimeout) as caught:
@@ -199,7 +199,7 @@ async def test_progress_keeps_a_slow_tool_alive(target: Any) -> None:
 
 
 async def test_dead_server_fails_pending_calls_at_once_and_is_restarted() -> None:
-    """Case 15: the error holds exit status and last words; the next call has a new process."""
+    """The error holds exit status and last words; the next call has a new process."""
     async with Client(program()) as client:
         before = client.session.channel.process.pid  # type: ignore[attr-defined]
         errors: list[Exception] = []
@@ -225,7 +225,7 @@ async def test_dead_server_fails_pending_calls_at_once_and_is_restarted() -> Non
 
 
 async def test_restart_can_be_switched_off() -> None:
-    """Case 15: then later calls fail at once too."""
+    """Then later calls fail at once too."""
     async with Client(program(), restart=False) as client:
         for _ in range(2):
             with anyio.fail_after(30), pytest.raises(ConnectionClosed):
@@ -233,7 +233,7 @@ async def test_restart_can_be_switched_off() -> None:
 
 
 async def test_noisy_stderr_never_blocks_a_call() -> None:
-    """Case 18: 256 KiB and more on stderr before the answer."""
+    """256 KiB and more on stderr before the answer."""
     async with Client(program()) as client:
         with anyio.fail_after(30):
             assert (await client.call_tool("shout", {"size": 1 << 20})).text == "heard"
@@ -253,7 +253,7 @@ async def test_program_that_ends_at_once_is_said_plainly() -> None:
 
 
 async def test_silent_program_is_given_up() -> None:
-    """D1: a server that never answers cannot hold its client."""
+    """A server that never responds must not block its client."""
     client = Client([sys.executable, "-c", "input(); input()"], probe_timeout_s=0.1, connect_timeout_s=0.3)
     with anyio.fail_after(30), pytest.raises(LocalError):
         await client.connect()
@@ -387,7 +387,7 @@ async def test_a_server_that_stops_reading_is_replaced(tmp_path: Path) -> None:
 
 
 async def test_the_bound_of_connecting_holds_for_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever says one bound means every step of connecting, the first one too."""
+    """One bound applies to every step of connecting, also to the first one."""
     for kind in connector.PROBE_TIMEOUT_S:
         monkeypatch.setitem(connector.PROBE_TIMEOUT_S, kind, 1000.0)
     client = Client([sys.executable, "-c", "input(); input(); input()"], connect_timeout_s=0.3)
@@ -396,7 +396,7 @@ async def test_the_bound_of_connecting_holds_for_the_probe(monkeypatch: pytest.M
 
 
 async def test_use_before_and_after_is_an_error() -> None:
-    """D1: an unentered client says so instead of hanging; a closed one too; and it can be opened again."""
+    """A client that is not open raises and does not hang; a closed one too, and it can be opened again."""
     client = Client(make_app())
     with pytest.raises(ConnectionClosed, match="not connected"):
         await client.list_tools()
@@ -411,8 +411,8 @@ async def test_use_before_and_after_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS[:2])
-async def test_changes_are_heard(mode: str) -> None:
-    """One iterator in both eras; the list that changed is asked for again."""
+async def test_changes_are_received(mode: str) -> None:
+    """One iterator in both eras; the changed list is requested again."""
     app = make_app()
     app.lowlevel.list_changed.update({"tools", "resources"})
     app.lowlevel.resource_updates = True
@@ -472,7 +472,7 @@ class StrictAnswer(pydantic.BaseModel):
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-06-18"])
 async def test_a_strict_model_is_read_from_json_alone_and_inside(mode: Any):
-    """JSON has no dates; strict means that text is not a number, not that a date cannot be told."""
+    """JSON has no dates; a strict model refuses text for a number, but accepts text for a date."""
     answer = StrictAnswer(day=dt.date(2026, 1, 2), key=uuid.UUID(int=5), pair=(1, "a"))
     app = MCPServer("x")
 

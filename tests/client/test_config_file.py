@@ -152,7 +152,7 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, mes
 
 
 def test_a_file_that_is_no_program_is_not_run(tmp_path: Path) -> None:
-    """A path stands for a server only if it may be run, or is of a kind that says how."""
+    """A path is a server only if it is executable, or of a known kind."""
     path = tmp_path / "servers.yaml"
     path.write_text("mcpServers: {}")
     with pytest.raises(ValueError, match="is not executable: a server is"):

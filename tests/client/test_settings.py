@@ -53,7 +53,7 @@ def test_every_option_is_in_the_settings() -> None:
     assert settings_of({}, read_target(MCPServer("local"))).timeouts.timeout_s is None
     parts = (defaults, defaults.timeouts, defaults.http, defaults.handlers, defaults.cache)
     held = {field.name for part in parts for field in fields(part)} - {"timeouts", "handlers"}
-    taken = set(ClientOptions.__annotations__) - {"raise_on_error", "validate_output"}
+    taken = set(ClientOptions.__annotations__) - {"raise_on_error", "validate_output", "pins"}
     assert len(held) == len(taken)
     for name in taken:
         marked = object()
@@ -79,7 +79,7 @@ def test_the_old_name_of_the_tool_metadata_warns() -> None:
 
 
 def test_a_call_into_this_process_has_no_bound_unless_one_is_given() -> None:
-    """It is a function call; a program that wants a bound says so."""
+    """It is a function call; a program that needs a bound sets one."""
     app = MCPServer("local")
     bounds = [cast("Any", client).timeouts.timeout_s for client in (Client(URL), Client(app), Client(app, timeout_s=3))]
     assert bounds == [DEFAULT_TIMEOUT_S, None, 3]

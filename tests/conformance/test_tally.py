@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.modules import load_file
+
 
 @pytest.fixture
 def run(project_root: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("conformance_run", project_root / "conformance" / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module: ModuleType = load_file(project_root / "conformance" / "run.py", "conformance_run")
     return module
 
 
@@ -41,9 +38,9 @@ def test_every_failed_check_counts_warnings_included(run: ModuleType, tmp_path: 
     assert (passed, failed, len(complaints)) == (1, 2, 2)
 
 
-def test_extensions_that_are_not_served_yet_do_not_count(run: ModuleType, tmp_path: Path) -> None:
+def test_scenarios_that_the_suite_always_skips_do_not_count(run: ModuleType, tmp_path: Path) -> None:
     """And nothing else is forgiven."""
-    for number, part in enumerate(run.NOT_YET):
+    for number, part in enumerate(run.ALWAYS_SKIPPED):
         scenario(tmp_path, f"server-{part}{number}-2026", "FAILURE")
     scenario(tmp_path, "server-ping-2026", "FAILURE")
     assert len(run.tally(tmp_path)[2]) == 2  # its failure, and that nothing succeeded
@@ -55,3 +52,11 @@ def test_only_scenarios_that_need_streams_are_left_out_of_a_wsgi_host(run: Modul
     other = "server-tools-call-with-progress-bars-2026-11-28T15: a: FAILURE: none"
     plain = "server-tools-call-simple-text-2026-11-28T15: a: FAILURE: none"
     assert run.without_streams([own, other, plain]) == ([other, plain], [own])
+
+
+def test_what_cannot_pass_through_a_gateway_does_not_count_there(run: ModuleType) -> None:
+    """Only scenarios with a reason in the list are left out."""
+    complaints = ["server-server-sse-polling-2026-11-29T03: nothing succeeded", "server-tools-list-2026-11-29T03: x"]
+    assert run.without_gateway(complaints, run.BEHIND_GATEWAY) == ([complaints[1]], [complaints[0]])
+    assert all(run.BEHIND_GATEWAY.values())
+    assert all(run.BETWEEN_ERAS.values())

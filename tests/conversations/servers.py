@@ -11,6 +11,7 @@ from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.caching import CacheHint
 from ferrule.protocol.errors import InvalidParams, MCPError, RequestTimeout, ResourceNotFound
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.wire.headers import compile_param_plan
 
 Ctx = ServerRequestContext[Any]
@@ -54,7 +55,9 @@ def regional() -> Server[Any]:
         "count": {"type": "integer", "x-mcp-header": "Count"},
         "dry": {"type": "boolean", "x-mcp-header": "Dry"},
     }
-    server.param_headers["cut"] = compile_param_plan({"type": "object", "properties": properties})
+    server.attachments.made(MirroredHeaders).params["cut"] = compile_param_plan(
+        {"type": "object", "properties": properties}
+    )
     return server
 
 

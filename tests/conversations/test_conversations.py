@@ -68,7 +68,7 @@ def judge(oracle: SchemaOracle, transcript: Transcript, name: str) -> None:
 
 @pytest.mark.anyio
 async def test_every_core_message_of_every_revision_has_a_conversation(oracle: SchemaOracle | None) -> None:
-    """Results of all requests, and everything that a server asks or tells, in each revision that has it."""
+    """Results of all requests, and all requests and notifications of the server, in each revision that has them."""
     if oracle is None:
         pytest.skip("the folder with the official schemas is not beside this project")
     for name, revision, carrier in RUNS:

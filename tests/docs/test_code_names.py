@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ def find(name: str) -> Any:
     Raises:
         ImportError, AttributeError: there is none.
     """
+    if name.startswith("ferrule.django."):
+        _set_up_django()
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -36,6 +39,12 @@ def find(name: str) -> Any:
             )
         return found
     raise ImportError(name)
+
+
+def _set_up_django() -> None:
+    """Models can be imported only inside a project."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.django.project")
+    pytest.importorskip("django").setup()
 
 
 def missing(text: str) -> list[str]:

@@ -87,7 +87,7 @@ async def behind(make: str, folder: Path) -> AsyncIterator[tuple[str, MCPServer,
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("make", ["nginx", "caddy"])
 async def test_nothing_is_held_back(make: str, mode: str, tmp_path: Path) -> None:
-    """Progress comes while the tool runs, and a subscription hears of a change at once."""
+    """Progress arrives while the tool runs, and a subscription gets a change at once."""
     async with behind(make, tmp_path) as (url, app, came):
         async with Client(url, mode=mode, proxy=None) as client:
             with anyio.fail_after(60):
@@ -101,7 +101,7 @@ async def test_nothing_is_held_back(make: str, mode: str, tmp_path: Path) -> Non
 
 @pytest.mark.anyio
 async def test_a_name_that_is_not_passed_on_is_refused(tmp_path: Path) -> None:
-    """Without `proxy_set_header Host` the server sees the name of the upstream."""
+    """Without `proxy_set_header Host` the server gets the name of the upstream."""
     async with behind("nginx", tmp_path) as (url, _, _):
         with pytest.raises(MCPError, match="names a host that this server does not serve"):
             await Client(url.replace("localhost", "127.0.0.1"), proxy=None).connect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import inspect
 import re
 import shlex
@@ -16,22 +15,18 @@ from typing import Any
 
 import pytest
 
+from tests.modules import load_file
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SNIPPETS = sorted(path for path in (DOCS / "snippets").glob("*.py"))
-PAGES = sorted(path for path in DOCS.rglob("*.md"))
+PAGES = sorted(path for path in DOCS.rglob("*.md") if DOCS / "snippets" not in path.parents)
 TUTORIAL = DOCS / "snippets" / "tutorial"
 
 
 def load(path: Path) -> Any:
     """The module in a file."""
-    spec = importlib.util.spec_from_file_location(f"snippet_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file(path, f"snippet_{path.stem}")
 
 
 @pytest.mark.anyio
@@ -54,14 +49,14 @@ def test_a_page_includes_files_that_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("path", SNIPPETS, ids=lambda path: path.stem)
 def test_a_snippet_is_shown(path: Path) -> None:
-    """What no page includes helps nobody."""
+    """A snippet that no page includes is of no use."""
     name = path.relative_to(ROOT).as_posix()
     assert any(f'--8<-- "{name}' in page.read_text(encoding="utf-8") for page in PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
-    """The line under the heading says it, and ``llms.txt`` takes it from there."""
+    """The line below the heading is its purpose, which ``llms.txt`` uses."""
     heading, blank, first, *_ = page.read_text(encoding="utf-8").split("\n")
     assert heading.startswith("# ")
     assert not blank

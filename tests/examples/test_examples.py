@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import base64
-import importlib.util
+import importlib
 import re
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from ferrule import Client, MCPError, StdioServer
 from ferrule.wire.faults import FerruleError
+from tests.modules import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -28,14 +30,8 @@ pytestmark = pytest.mark.anyio
 
 
 def load(name: str) -> Any:
-    """An example as a module, anew: no test sees what another left in it."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Return an example as a new module, without state from another test."""
+    return load_file(EXAMPLES / f"{name}.py", f"example_{name}")
 
 
 @pytest.mark.parametrize(("path", "shown"), SHOWN, ids=[path for path, _ in SHOWN])
@@ -44,6 +40,8 @@ def test_the_command_prints_what_the_page_shows(path: str, shown: str) -> None:
     if path.endswith("mount.py"):
         for package in ("fastapi", "starlette", "django"):
             pytest.importorskip(package)
+    if path.endswith("django_store.py"):
+        pytest.importorskip("django")
     if path.endswith("fastapi_expose.py"):
         pytest.importorskip("fastapi")
     if path.endswith("flask_expose.py"):
@@ -61,7 +59,7 @@ def test_the_command_prints_what_the_page_shows(path: str, shown: str) -> None:
 
 
 def test_the_page_names_every_example() -> None:
-    """An example that nobody finds is none."""
+    """Readers find examples on this page only."""
     helpers = {"showing.py", "demo.py"}
     names = {path.name for path in EXAMPLES.glob("*.py")} - helpers
     assert {name for name in names if f"(../examples/{name})" not in PAGE} == set()
@@ -91,7 +89,7 @@ async def test_weather_helps_with_a_misspelt_city_and_refuses_a_month_that_is_no
 )
 @ERAS
 async def test_explorer_refuses_what_does_not_only_read(sql: str, said: str, mode: str) -> None:
-    """The SQL comes from a model, and through it from anybody."""
+    """A model writes the SQL, possibly from the text of a stranger."""
     explorer = load("explorer")
     explorer.QUERY_LIMIT_S = 0.2
     async with Client(explorer.app, mode=mode) as client:
@@ -267,10 +265,49 @@ async def test_agent_reports_a_missing_tool_to_the_model_and_stops_at_last(mode:
 
 @ERAS
 async def test_gateway_works_without_one_of_its_servers(mode: str) -> None:
-    """The other tools stay, and a name that nobody has is refused as such."""
+    """The tools of the other servers stay, and a name without a server is refused."""
     gateway = load("gateway")
     gateway.SERVERS["weather"] = {"command": sys.executable, "args": ["-c", "raise SystemExit(1)"]}
     async with Client(gateway.app, mode=mode) as client:
         assert [tool.name for tool in await client.list_tools()] == ["search_search", "picture_bar_chart"]
         with pytest.raises(MCPError, match="There is no tool"):
             await client.call_tool("nobody_s", {})
+
+
+def test_the_extension_of_ones_own_uses_public_names_only() -> None:
+    """What it needs, others need: a name that is not public could change under them."""
+    tree = ast.parse((EXAMPLES / "extension.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    ours = [node for node in imports if str(node.module).split(".")[0] == "ferrule"]
+    assert len(ours) >= 4
+    for node in ours:
+        module = importlib.import_module(str(node.module))
+        assert not any(part.startswith("_") for part in str(node.module).split("."))
+        assert {alias.name for alias in node.names} <= set(module.__all__)
+    private = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr.startswith("_")}
+    assert private <= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@ERAS
+async def test_extension_tells_only_clients_that_declare_it(mode: str) -> None:
+    """One that does not gets its tools, and nothing else."""
+    module = load("extension")
+    heard: list[str] = []
+    async with Client(module.app, mode=mode, message_handler=lambda method, _: heard.append(method)) as client:
+        assert (await client.call_tool("sell", {"item": "lamp"})).text == "sold lamp"
+        with pytest.raises(MCPError):
+            await client.request("receipts/list")
+        assert heard == []
+    async with Client(module.app, mode=mode, extensions=[module.ReceiptsClient()]) as client:
+        receipts = client.extension(module.ReceiptsClient)
+        await receipts.printed(1)
+        await receipts.all()  # after the notification, on the same connection
+        assert module.app.extensions["com.example/receipts"].filed == {1}
+
+
+@ERAS
+async def test_skills_are_those_of_the_folder(mode: str) -> None:
+    """Each with every file that its folder has."""
+    async with Client(load("skills").app, mode=mode) as client:
+        skills = {skill.name: skill.paths for skill in await client.list_skills()}
+        assert skills["monthly-report"] == ["templates/rain.md", "templates/report.md"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import socket
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ import uvicorn
 from ferrule import Client, Context, MCPError, MCPServer, Server
 from ferrule.auth import ResourceServer, StaticTokens
 from ferrule.errors import ConnectionClosed
+from tests.modules import load_file
 
 websockets = pytest.importorskip("websockets")
 
@@ -36,13 +35,7 @@ def anyio_backend() -> str:
 
 def load(name: str) -> Any:
     """Return a module of the example."""
-    spec = importlib.util.spec_from_file_location(f"example_websocket_{name}", FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file(FOLDER / f"{name}.py", f"example_websocket_{name}")
 
 
 connect = load("client").connect
@@ -67,7 +60,7 @@ async def serving(server: MCPServer[Any] | Server[Any], **options: Any) -> Async
 
 
 def make_app(**options: Any) -> MCPServer[Any]:
-    """Return a server that adds, reports progress, asks, and waits."""
+    """Return a server with tools that add, report progress, ask a question, and wait."""
     app = MCPServer("over-websocket", **options)
 
     @app.tool
@@ -143,7 +136,7 @@ async def test_changes_reach_the_client(mode: str) -> None:
 
 
 async def test_only_its_own_web_pages_may_connect() -> None:
-    """A browser lets any page open a WebSocket to any host; it says where the page is from."""
+    """A browser lets any page open a WebSocket to any host, with the page's ``Origin``."""
     async with serving(make_app(), allowed_origins=["https://ours.example"]) as url:
         with pytest.raises(websockets.exceptions.InvalidStatus) as refused:
             async with connect(url, headers={"origin": "https://evil.example"}):
@@ -154,7 +147,7 @@ async def test_only_its_own_web_pages_may_connect() -> None:
 
 
 async def test_a_protected_server_is_protected_here_too() -> None:
-    """Whoever may come in is a fact of the server; the components see who has come."""
+    """The server has the protection; its components get the principal."""
     auth = ResourceServer(StaticTokens({"t0ken": {"subject": "ada", "scopes": ["add"]}}), resource=RESOURCE)
     app = MCPServer("protected", auth=auth)
 
@@ -179,7 +172,7 @@ async def test_a_protected_server_is_protected_here_too() -> None:
 
 
 async def test_what_cannot_be_read_is_answered_and_the_next_message_works() -> None:
-    """JSON-RPC 2.0, section 5.1: -32700 with a null id."""
+    """JSON-RPC 2.0, 5.1: -32700 with a null id."""
     async with serving(make_app()) as url, websockets.connect(url, subprotocols=["mcp"]) as raw:
         await raw.send("{")
         assert json.loads(await raw.recv())["error"]["code"] == -32700

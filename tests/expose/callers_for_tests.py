@@ -1,4 +1,4 @@
-"""A caller that answers as told, and a client of a server whose tools are operations of a document."""
+"""A caller with prepared responses, and a client of a server whose tools are operations of a document."""
 
 from __future__ import annotations
 

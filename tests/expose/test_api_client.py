@@ -117,7 +117,7 @@ async def test_an_answer_is_read_up_to_its_bound() -> None:
 
 
 @pytest.mark.parametrize("url", ["/v1", "ftp://x", "https://x/?a=b", "https://"])
-def test_a_base_url_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_base_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="base_url"):
         APIClient(url)
 
@@ -134,3 +134,68 @@ async def test_the_connections_end_with_the_server() -> None:
         assert (await connected.call_tool("ask")).text == "[1]"
         assert not caller.is_closed
     assert caller.is_closed
+
+
+@pytest.mark.parametrize(
+    ("given", "body"),
+    [
+        ({"json": {"a": None, "b": {"c": None}, "d": [None]}}, b'{"b":{"c":null},"d":[null]}'),
+        ({"json": [None]}, b"[null]"),
+        ({"json": {"a": None}}, b"{}"),
+        ({"json": {}}, b"{}"),
+        ({"json": 0}, b"0"),
+        ({"json": ""}, b'""'),
+        ({"json": None}, b""),
+        ({"form": {"a": None}}, b""),
+        ({"text": ""}, b""),
+    ],
+)
+async def test_only_members_at_the_top_of_a_body_are_left_out(given: dict[str, Any], body: bytes) -> None:
+    """They are the parameters of a function that were not given; what stands inside them was."""
+    client, caller = api()
+    await client.request("POST", "/a", **given)
+    assert caller.sent[0].body == body
+
+
+@pytest.mark.parametrize("value", [None, "", ".", ".."])
+async def test_a_step_of_the_path_must_be_given(value: Any) -> None:
+    client, caller = api()
+    with pytest.raises(ToolError, match="`id` must"):
+        await client.request("GET", "/a/{id}", values={"id": value})
+    assert caller.sent == []
+
+
+async def test_what_is_not_given_is_not_sent() -> None:
+    client, caller = api()
+    await client.request("GET", "/a", query={"q": None, "e": ""}, headers={"X-A": None}, cookies={"c": None})
+    assert caller.sent[0].target == "/a?e="
+    assert {name for name, _ in caller.sent[0].headers} == {"accept"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://evil.example/?a=1", "https://evil.example/?a=1"),
+        ("https://user:s3cret@evil.example/", "https://evil.example/"),
+        ("/v1/b", "/v1/b"),
+        ("https://[bad", "https://[bad"),
+    ],
+)
+async def test_no_redirect_is_followed_and_no_password_shown(status: int, location: str, shown: str) -> None:
+    """Credentials would go with it; the author knows the URL of each request."""
+    client, caller = api(ApiResponse(status=status, headers=(("location", location),)), headers={"X-Key": "k"})
+    found = await client.request("POST", "/a", json={"a": 1})
+    assert found == f"The API answered {status} and points to {shown}"
+    assert len(caller.sent) == 1
+
+
+async def test_a_redirect_without_a_target_is_an_answer_too() -> None:
+    client, _ = api(ApiResponse(status=302))
+    assert await client.request("GET", "/a") == "The API answered 302"
+
+
+@pytest.mark.parametrize("body", [b"null", b"", b"false", b"0"])
+async def test_an_answer_without_much_in_it_is_that(body: bytes) -> None:
+    client, _ = api(ApiResponse(status=200, headers=JSON, body=body))
+    assert await client.request("GET", "/a") == {b"null": None, b"": "Done", b"false": False, b"0": 0}[body]

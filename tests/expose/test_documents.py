@@ -154,8 +154,9 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_url_that_answers_no_document_is_refused(site: Site) -> None:
-    for path in ("/missing", "/loop", "/out", "/file"):
-        site.redirects |= {"/loop": "/loop", "/out": "http://169.254.169.254/latest", "/file": "file:///etc/passwd"}
+    site.redirects |= {"/loop": "/loop", "/out": "http://169.254.169.254/latest", "/file": "file:///etc/passwd"}
+    site.redirects["/malformed"] = "http://[bad/x"
+    for path in ("/missing", "/loop", "/out", "/file", "/malformed"):
         with pytest.raises(NotADescription):
             load_document(f"{site.url}{path}")
     site.redirects["/moved"] = "/here"

@@ -19,7 +19,9 @@ from ferrule.app.signatures.schema_profile import schema_problems
 from ferrule.auth.challenges import parse_challenges
 from ferrule.auth.documents import read_authorization_server, read_protected_resource
 from ferrule.auth.urls import canonical_resource, split_url
-from ferrule.client.jsonc import JsoncError, parse_jsonc
+from ferrule.client.skills.entries import checked_entry
+from ferrule.protocol.jsonc import JsoncError, parse_jsonc
+from ferrule.protocol.skills import FrontmatterError, differing_field, read_frontmatter, write_frontmatter
 from ferrule.testing.carriers import open_carrier
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.wire.codec import canonical, convert, decode, decoder, encode
@@ -36,6 +38,7 @@ from ferrule.wire.ndjson import FrameTooLong, LineFramer
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.sse import EventReader
 from ferrule.wire.types import CallToolResult, InitializeRequestParams, ListToolsResult, ServerCapabilities
+from ferrule.wire.types.skills import Skill
 from ferrule.wire.uri_template import UriTemplate
 
 __all__ = ["TARGETS", "silent"]
@@ -209,6 +212,25 @@ def jsonc(data: bytes) -> None:
         parse_jsonc(data.decode("utf-8", "replace"))
     except (JsoncError, FerruleError):
         return
+
+
+def skills(data: bytes) -> None:
+    """A skill of a server: its frontmatter, and the entry that it came with."""
+    text, _, entry = data.partition(b"\0")
+    try:
+        fields = read_frontmatter(text.decode("utf-8", "replace"))
+    except FrontmatterError:
+        pass
+    else:
+        _must(read_frontmatter(write_frontmatter(fields)) == fields, "a written frontmatter is read as the same")
+        _must(differing_field(fields, text.decode("utf-8", "replace")) is None, "a frontmatter equals itself")
+    try:
+        made = checked_entry(convert(decode(entry), Skill))
+    except FerruleError:
+        return
+    root = made.uri.removesuffix("SKILL.md")
+    for file in made.resources if isinstance(made.resources, list) else []:
+        _must(file.uri.startswith(root) and ".." not in file.uri.split("/"), "a file is within its skill")
 
 
 def schemas(data: bytes) -> None:
@@ -418,7 +440,7 @@ def _lines(revision: str, data: bytes) -> None:
 
 
 def stdio_modern(data: bytes) -> None:
-    """Lines to a server that has not met anybody yet."""
+    """Lines to a server on a new connection."""
     _lines(MODERN, data)
 
 
@@ -431,7 +453,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     function.__name__: function
     for function in (
         *(codec, typed_codec, jsonrpc, ndjson, sse, headers, uri_template),
-        *(challenges, documents, jsonc, schemas),
+        *(challenges, documents, jsonc, schemas, skills),
         *(http_modern, http_legacy, stdio_modern, stdio_legacy),
     )
 }

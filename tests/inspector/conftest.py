@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -167,22 +166,6 @@ def dev() -> Iterator[Dev]:
 # -- a browser --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The path of a Chromium.
-
-    scripts/test installs one where it can, and says in FERRULE_NO_CHROMIUM why it could not.
-    """
-    named = os.environ.get("FERRULE_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is not None:
-        return found
-    reason = os.environ.get("FERRULE_NO_CHROMIUM")
-    if os.environ.get("FERRULE_REQUIRE_PEERS") and not reason:
-        pytest.fail("no chromium, though scripts/test installs it")
-    pytest.skip(reason or "no chromium (scripts/test installs it)")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests with a browser come last in this folder.
 
@@ -245,7 +228,7 @@ class Watched:
         self.page.screenshot(path=SHOTS / f"{name}.png", **options)
 
     def check(self) -> None:
-        """Nothing was complained of, and nothing was asked of anybody else."""
+        """Check that the console is empty, and that only the inspector has received requests."""
         foreign = [url for url in self.requests if not url.startswith((f"{self.origin}/", f"blob:{self.origin}/"))]
         assert foreign == []
         assert self.complaints == []
@@ -272,7 +255,7 @@ def opened(browser: Any, dev: Dev) -> Iterator[Watched]:
 
 @pytest.fixture
 def watched(opened: Watched) -> Iterator[Watched]:
-    """A page; at its end the console must be silent, and nobody else may have been asked for anything."""
+    """A page; at its end the console must be empty, and only the inspector may have received requests."""
     opened.begin()
     yield opened
     try:

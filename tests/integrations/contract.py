@@ -7,7 +7,8 @@ An application of the contract has
 - ``GET /denied`` (``denied``), 403 with the text ``not for you``;
 - ``GET /whoami`` (``whoami``), the Authorization header or ``"nobody"``;
 - ``GET /pool`` (``pool``), what its start made, ``"open"``;
-- ``GET /hidden``, which is not described.
+- ``GET /things/{name}`` (``thing``), the name;
+- ``GET /hidden`` and ``GET /things/secret``, which are not described.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["MODES", "Item", "check_alone", "check_credentials", "check_mounted",
 
 MODES = ["auto", HANDSHAKE_PROTOCOL_VERSIONS[-1]]
 
-NAMES = {"read_item", "make_item", "denied", "whoami", "pool"}
+NAMES = {"read_item", "make_item", "denied", "whoami", "pool", "thing"}
 
 
 @dataclass
@@ -64,6 +65,12 @@ async def check_alone(app: Any, events: list[str], mode: str, **options: Any) ->
         assert "not for you" in denied.text
         assert (await client.call_tool("read_item", {"item_id": "x"})).is_error
         assert data(await client.call_tool("pool", {})) == "open"
+        assert data(await client.call_tool("thing", {"name": "a.b c;d"})) == "a.b c;d"
+        for name in ("secret", "../hidden", "x/../secret", "..", "x/y"):  # of another operation, or of none
+            refused = await client.call_tool("thing", {"name": name})
+            assert refused.is_error, name
+            assert "hidden" not in refused.text.replace("../hidden", "")
+            assert "path" in refused.text
         async with Client(server) as another:
             assert data(await another.call_tool("pool", {})) == "open"
         assert events == ["start"]

@@ -60,6 +60,15 @@ def application(events: list[str], *, is_described: bool = True) -> Application:
     async def hidden() -> Response:
         return text("hidden")
 
+    @hide
+    @app.router.get("/things/secret")
+    async def secret() -> Response:
+        return text("hidden")
+
+    @app.router.get("/things/{name}")
+    async def thing(name: str) -> Response:
+        return text(name)
+
     async def start(_: Any) -> None:
         events.append("start")
         state.append("open")
@@ -98,7 +107,7 @@ async def test_credentials() -> None:
 
 
 async def test_an_application_without_a_description() -> None:
-    """It says what to bind."""
+    """The error names the handler to bind."""
     with pytest.raises(NotADescription, match="OpenAPIHandler"):
         async with Client(expose(application([], is_described=False), include="*")):
             pass

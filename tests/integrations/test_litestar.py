@@ -51,11 +51,19 @@ def application(events: list[str], *more: Any, **options: Any) -> Litestar:
     async def hidden() -> str:
         return "hidden"
 
+    @get("/things/{name:str}")
+    async def thing(name: str) -> str:
+        return name
+
+    @get("/things/secret", include_in_schema=False)
+    async def secret() -> str:
+        return "hidden"
+
     def start() -> None:
         events.append("start")
         state.append("open")
 
-    handlers = [read_item, make_item, denied, whoami, pool, hidden, *more]
+    handlers = [read_item, make_item, denied, whoami, pool, hidden, thing, secret, *more]
     end = lambda: events.append("end")  # noqa: E731
     return Litestar(handlers, on_startup=[start], on_shutdown=[end], **options)
 
@@ -103,7 +111,7 @@ async def test_a_handler_that_is_registered_later_and_one_with_an_id_of_the_auth
 
 
 async def test_an_application_without_a_description() -> None:
-    """It says what to give."""
+    """The error names the argument to give."""
     with pytest.raises(NotADescription, match="openapi_config"):
         async with Client(expose(application([], openapi_config=None), include="*")):
             pass

@@ -117,7 +117,7 @@ async def test_what_clients_invent_makes_no_series(app: MCPServer, recorder: Rec
 
 
 async def test_names_refused_before_anybody_looked_for_them_make_no_series(recorder: Recorder) -> None:
-    """A limit refuses by the sender, and whoever is over it may go on inventing names."""
+    """A client above the limit could otherwise make any number of series with invented names."""
     app = MCPServer("x", middleware=[Metrics(recorder), RateLimit(1, per_s=1000)])
 
     @app.tool

@@ -71,6 +71,15 @@ def application(events: list[str]) -> Quart:
     async def hidden() -> str:
         return "hidden"
 
+    @app.get("/things/<name>")
+    async def thing(name: str) -> str:
+        return name
+
+    @app.get("/things/secret")
+    @hide
+    async def secret() -> str:
+        return "hidden"
+
     @app.before_serving
     async def start() -> None:
         events.append("start")
@@ -111,7 +120,7 @@ async def test_credentials() -> None:
 
 
 async def test_an_application_without_quart_schema() -> None:
-    """It says what to give; a document of another library is taken."""
+    """The error names the argument to give; a document of another library is accepted."""
     app = Quart("plain")
 
     @app.get("/a")

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +84,16 @@ async def pool(request: Request) -> PlainTextResponse:
     return PlainTextResponse(request.state.pool)
 
 
+async def thing(request: Request) -> PlainTextResponse:
+    """
+    operationId: thing
+    parameters:
+      - {name: name, in: path, required: true, schema: {type: string}}
+    responses: {}
+    """
+    return PlainTextResponse(request.path_params["name"])
+
+
 async def hidden(request: Request) -> PlainTextResponse:
     """Not described."""
     return PlainTextResponse("hidden")
@@ -104,6 +114,7 @@ def application(events: list[str]) -> Starlette:
             Route("/whoami", whoami),
             Route("/pool", pool),
             Route("/hidden", hidden, include_in_schema=False),
+            Mount("/things", routes=[Route("/secret", hidden, include_in_schema=False), Route("/{name}", thing)]),
         ],
         lifespan=lifespan,
     )
@@ -121,8 +132,10 @@ def document() -> dict[str, Any]:
     spec.components.schema("Item", ITEM)
     body = {"required": True, "content": {"application/json": {"schema": "Item"}}}
     spec.path("/items", operations={"post": _operation("make_item", requestBody=body, responses=answer)})
-    for name in ("denied", "whoami", "pool"):
-        spec.path(f"/{name}", operations={"get": _operation(name)})
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+    spec.path("/things/{name}", operations={"get": _operation("thing", parameters=[name])})
+    for one in ("denied", "whoami", "pool"):
+        spec.path(f"/{one}", operations={"get": _operation(one)})
     made: dict[str, Any] = spec.to_dict()
     return made
 

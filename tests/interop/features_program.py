@@ -113,7 +113,7 @@ async def increment(ctx: Context) -> int:
 
 @app.tool(task="optional")
 async def brew(ctx: Context, cups: int) -> str:
-    """Long work; asks in the middle."""
+    """Long work with a question in the middle."""
     await ctx.begin_task()
     await ctx.set_status("heating")
     milk = await ctx.elicit("Milk?", bool)
@@ -123,7 +123,7 @@ async def brew(ctx: Context, cups: int) -> str:
 
 @app.tool(task="optional")
 async def simmer(ctx: Context) -> str:
-    """Long work that nobody waits for to the end."""
+    """Long work that no client waits for until its end."""
     await ctx.begin_task()
     await anyio.sleep(60)
     return "never"

@@ -1,7 +1,5 @@
-"""Our client against servers that nobody here wrote: the official package's in every era, and published ones.
-
-Everything is listed, several tools are called, resources read, prompts filled in; over stdio and over HTTP.
-"""
+"""Ferrule's client with servers of others: the official package's in every era, and published ones. Everything is
+listed, several tools are called, resources read, prompts filled in; over stdio and over HTTP."""
 
 from __future__ import annotations
 
@@ -16,13 +14,12 @@ from typing import Any
 import pytest
 
 from ferrule import Client, MCPError, StdioServer
+from tests.conftest import cache_dir, missing_peer
 from tests.processes import free_port
 
 pytestmark = pytest.mark.anyio
 
 OFFICIAL = str(Path(__file__).parents[1] / "peers" / "mcp_server.py")
-ROOT = Path(__file__).parents[2]
-CACHE = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
 
 
 @asynccontextmanager
@@ -108,12 +105,10 @@ async def test_official_server_over_http(peer_python: str) -> None:
 
 def python_server(name: str) -> str:
     """A program of the environment with published servers."""
-    folder = Path(os.environ.get("FERRULE_PEER_SERVERS_DIR", CACHE / "peer-servers" / "bin"))
+    folder = Path(os.environ.get("FERRULE_PEER_SERVERS_DIR", cache_dir() / "peer-servers" / "bin"))
     program = folder / (f"{name}.exe" if os.name == "nt" else name)
     if not program.exists():
-        if os.environ.get("FERRULE_REQUIRE_PEERS"):
-            pytest.fail(f"{name} is not installed, though scripts/test installs it")
-        pytest.skip(f"{name} is not installed (scripts/test installs it)")
+        missing_peer(f"{name} is not installed")
     return str(program)
 
 

@@ -1,4 +1,4 @@
-"""Descriptions that somebody else published, converted whole; two validators take each schema."""
+"""Published descriptions of other authors, converted as a whole; two validators accept each schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from bench.descriptions import DOCUMENTS, Document
+from bench.descriptions import DOCUMENTS, EXAMPLES, Document
 from ferrule.expose import NotADescription, from_openapi
 from ferrule.expose.description.operation_schemas import MAX_SCHEMA_BYTES
 from ferrule.expose.openapi import read_openapi
@@ -22,6 +22,10 @@ OPERATIONS = {
     "GitHub": 1223,
     "GitHub, without references": 1223,
     "GitHub Enterprise Server": 1039,
+    "Kubernetes": 845,
+    "Stripe": 452,
+    "Jira": 499,
+    "Autotask": 2958,
     "Buildium": 462,
     "OpenAI (YAML)": 271,
     "Anthropic": 106,
@@ -60,6 +64,29 @@ def test_every_operation_of_a_published_description_is_converted(
                 jsonschema_rs.validator_for(schema)
                 if index % 10 == 0:  # all of them take minutes
                     assert ajv.problems(schema, []) == [], operation.label
+
+
+def test_the_examples_of_the_openapi_initiative_are_converted(peer_packages: Callable[[], Path], ajv: Ajv) -> None:
+    """In JSON and YAML, which give the same; and others about one feature each, 3.0 and 3.1."""
+    found: dict[str, Any] = {}
+    for name, data in EXAMPLES.read_all(peer_packages()):
+        if "/openapi-workshop/" in name:  # parts of documents
+            continue
+        description = read_openapi(data)
+        assert description.skipped == (), name
+        for operation in description.operations:
+            schemas = operation.schemas()
+            assert not any("simplified" in note for note in schemas.notes), (name, operation.label)
+            for schema in (schemas.input, schemas.output):
+                if schema is not None:
+                    jsonschema_rs.validator_for(schema)
+                    if name.endswith(".json") and description.openapi.startswith("3.0"):
+                        assert ajv.problems(schema, []) == [], (name, operation.label)
+        made = [(each.label, each.name, each.schemas().input) for each in description.operations]
+        found[name] = description.openapi, made
+    assert len(found) > 90
+    for name in ("callbacks", "link-example", "petstore", "petstore-expanded", "uspto"):
+        assert found[f"package/3.0/json/{name}.json"] == found[f"package/3.0/yaml/{name}.yaml"], name
 
 
 def test_swagger_2_is_refused_with_a_converter(peer_descriptions: Callable[[Document], bytes]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, peer_program
 from tests.processes import free_port, wait_until_served
 
 PROGRAMS = Path(__file__).with_name("exposed_programs.py")
@@ -23,13 +23,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def python() -> str:
     """The interpreter of the environment that has the programs."""
-    cache = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
-    found = cache / "fastapi-programs" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not found.exists():
-        if os.environ.get("FERRULE_REQUIRE_PEERS"):
-            pytest.fail("no environment fastapi-programs, though scripts/test installs it")
-        pytest.skip("no environment fastapi-programs (scripts/test installs it)")
-    return str(found)
+    return peer_program("fastapi-programs")
 
 
 def environment(tmp_path: Path) -> dict[str, str]:

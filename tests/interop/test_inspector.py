@@ -25,7 +25,7 @@ def target(request: pytest.FixtureRequest, stdio_command: list[str]) -> list[str
 
 @pytest.fixture(scope="module", params=ERAS)
 def era(request: pytest.FixtureRequest) -> str:
-    """The protocol era that the inspector is told to negotiate."""
+    """The protocol era that the inspector has to negotiate."""
     return str(request.param)
 
 

@@ -231,7 +231,7 @@ def test_two_workers_at_once_charge_once(ledger, start):
 
 
 def test_a_kill_between_charge_and_reply_charges_once(ledger, start):
-    """Nobody knows whether the charge happened, so that the next worker does not charge again: the step is in doubt."""
+    """It is unknown whether the charge happened, so the next worker does not repeat it: the step is in doubt."""
     doomed, other = start(TROUBLE="killed"), start(STEP_WAIT_S="0.2")
     retry = last_retry(doomed)
     with pytest.raises((http.client.HTTPException, OSError)):
@@ -243,7 +243,7 @@ def test_a_kill_between_charge_and_reply_charges_once(ledger, start):
 
 
 def test_without_a_shared_store_each_worker_charges_under_one_key(ledger, start, monkeypatch):
-    """The weaker promise: once per chain of rounds, and a key by which the provider tells that it is the same order."""
+    """A weaker guarantee: once per chain of rounds, with a key by which the provider recognizes the same order."""
     monkeypatch.setenv("ORDERS_STORE", "memory:")
     ports = [start(), start()]
     retry = last_retry(ports[0])

@@ -183,7 +183,7 @@ async def use_everything(target: Any, mode: str) -> None:
         assert (await client.call_tool("shift", {"x": "many"})).is_error
         await client.call_tool("count_up", {"steps": 3}, on_progress=lambda *told: progress.append(told))
         assert progress == [(step, 3, f"step {step}") for step in (1, 2, 3)]
-        # Over HTTP its legacy era is stateless: nobody remembers a level, and nobody can ask back or cancel.
+        # Over HTTP its legacy era is stateless: no level is kept, and no question or cancellation can be sent.
         stateless = over_http and not is_modern
         if not stateless:
             assert logs == [f"did {step}" for step in (1, 2, 3)]

@@ -79,7 +79,7 @@ def initialize(id: Any = 0, version: str = LATEST_HANDSHAKE_VERSION, **capabilit
 
 @dataclass
 class Peer:
-    """What a client sees of the wire."""
+    """A client's end of the wire."""
 
     to_server: MemoryObjectSendStream[Any]
     from_server: MemoryObjectReceiveStream[Any]

@@ -22,3 +22,11 @@ def test_a_value_is_found_by_its_class_and_has_its_type() -> None:
     attachments[Settings] = kept = Settings()
     assert assert_type(attachments[Settings], Settings) is kept
     assert assert_type(attachments.get(Settings), Settings | None) is kept
+
+
+def test_a_value_is_made_once() -> None:
+    """The first use makes it, independent of the order of the layers."""
+    attachments = Attachments()
+    made = attachments.made(Settings)
+    assert attachments.made(Settings) is made
+    assert attachments[Settings] is made

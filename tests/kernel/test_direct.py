@@ -89,7 +89,7 @@ async def test_every_kind_of_result_arrives_as_a_dict(value: Any) -> None:
 
 
 async def test_errors_cross_as_they_would_on_a_wire(caplog: pytest.LogCaptureFixture) -> None:
-    """The family's are remote errors here; anything else is internal and logged, unless the pair was told to raise."""
+    """Protocol errors become remote errors; others are internal and logged, unless ``raise_exceptions`` is set."""
     errors: list[Exception] = [
         InvalidParams("No", data={"b": ToolContentBlock("text", "a")}),
         MCPError("No", code=7),
@@ -188,7 +188,7 @@ async def test_progress_goes_to_the_caller_while_it_waits() -> None:
 
 
 async def test_a_caller_that_gives_up_is_seen_by_what_still_runs() -> None:
-    """A synchronous tool goes on in its thread; it looks at ``cancel_requested``."""
+    """A synchronous tool continues in its thread, and can read ``cancel_requested``."""
     seen: list[DispatchContext] = []
 
     async def handler(dctx: DispatchContext, params: Any) -> Any:
@@ -254,7 +254,7 @@ async def test_closing_either_end_closes_both() -> None:
 
 
 async def test_an_end_alone_is_closed() -> None:
-    """Made without `pair`, it has nobody to talk to."""
+    """Made without `pair`, it has no peer."""
     with pytest.raises(ConnectionClosed):
         await DirectDispatcher().send_raw_request("m", None)
 
@@ -317,5 +317,30 @@ def test_a_timeout_cancels_the_handler(anyio_backend: str) -> None:
             await ours.send_raw_request("m", {"steps": 100}, {**resets, "max_total_s": 25})
         assert caught.value.timeout_s == 25
         assert cleaned == [10, 20, 52, 77]
+
+    trio.run(test, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_cap", "limit_s"),
+    [
+        ({"timeout_s": 10}, False, 10),
+        ({"timeout_s": 10, "max_total_s": 25}, False, 10),
+        ({"max_total_s": 25}, True, 25),
+        ({"timeout_s": 30, "max_total_s": 25}, True, 25),
+    ],
+)
+def test_a_late_request_says_which_limit_it_passed(options: CallOptions, is_cap: bool, limit_s: float) -> None:
+    """Only the limit in all is not extended by progress, so that the caller has to raise another option."""
+
+    async def test() -> None:
+        async def handler(dctx: DispatchContext, params: Any) -> dict[str, Any]:
+            await anyio.sleep(1000)
+            return {}
+
+        ours, _ = pair(handler)
+        with pytest.raises(RequestTimeout) as caught:
+            await ours.send_raw_request("m", {}, options)
+        assert (caught.value.timeout_s, caught.value.is_cap) == (limit_s, is_cap)
 
     trio.run(test, clock=trio.testing.MockClock(autojump_threshold=0))

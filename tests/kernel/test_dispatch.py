@@ -27,7 +27,7 @@ from ferrule.kernel.dispatch import (
     WritesResults,
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
-from ferrule.kernel.duplex import _Inbound as Inbound  # pyright: ignore[reportPrivateUsage]
+from ferrule.kernel.inbound_request import InboundRequest as Inbound
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange
 from ferrule.transports.asgi.modern.exchange import ModernExchange
@@ -95,7 +95,7 @@ def test_each_capability_of_a_class_is_a_protocol(made: type[Any], protocol: typ
 
 
 def test_the_facts_of_a_transport_have_defaults() -> None:
-    """Every handler may ask for them, whatever carried its message; off a network nobody is anonymous."""
+    """Every handler may read them on any transport; off a network the client is the owner of the process."""
     facts = TransportContext()
     assert (facts.is_network, facts.principal, dict(facts.headers), facts.client) == (False, None, {}, None)
     assert HttpContext().is_network

@@ -51,7 +51,7 @@ def test_what_the_revision_lacks_is_left_out_of_structs_and_mappings(version: st
 
 
 def test_ready_made_bytes_are_finished() -> None:
-    """Whoever made them knew the revision."""
+    """They were encoded for the revision."""
     ready = Encoded(b'{"tools":[]}')
     for version in ("2024-11-05", LATEST_MODERN_VERSION):
         assert finished(version, "tools/list", ready) is ready
@@ -59,7 +59,7 @@ def test_ready_made_bytes_are_finished() -> None:
 
 
 def test_nothing_is_an_empty_result() -> None:
-    """`None` from a handler with nothing to say."""
+    """`None` is the result of a handler without one."""
     assert finished("2025-11-25", "ping", None) == {}
     assert finished(LATEST_MODERN_VERSION, "x/own", None) == {"resultType": "complete", "_meta": STAMP}
 
@@ -99,3 +99,17 @@ def test_a_kind_of_result_that_no_extension_has_is_a_fault_of_the_handler(kind: 
     result: Any = ToolResult(content=[], result_type=kind) if as_struct else {"content": [], "resultType": kind}
     with pytest.raises(InternalError):
         finished(LATEST_MODERN_VERSION, "tools/call", result)
+
+
+@pytest.mark.parametrize("as_struct", [True, False])
+def test_a_result_type_of_an_extension_needs_a_client_that_declares_the_extension(as_struct: bool) -> None:
+    """Another client could do nothing with it."""
+    server: Server[Any] = Server("s")
+    server.add_extension("example.com/x", {}, result_types=["x"])
+    result: Any = ToolResult(content=[], result_type="x") if as_struct else {"content": [], "resultType": "x"}  # type: ignore[arg-type]
+    for capabilities in ({}, {"extensions": {}}, {"extensions": {"example.com/y": {}}}):
+        connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, capabilities)
+        with pytest.raises(InternalError):
+            finish_result(server, connection, "tools/call", result)
+    connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, {"extensions": {"example.com/x": {}}})
+    assert to_builtins(finish_result(server, connection, "tools/call", result))["resultType"] == "x"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.types import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.types import Icon, Implementation
@@ -35,7 +36,7 @@ async def nothing(ctx: Context) -> dict[str, Any]:
     ],
 )
 def test_a_server_advertises_only_what_it_can_answer(methods: list[str], expected: dict[str, Any]) -> None:
-    """Whoever declares a list must answer for it (2026-07-28, "Tools")."""
+    """A declared capability needs its handlers (2026-07-28, "Tools")."""
     server: Server[Any] = Server("s")
     for method in methods:
         server.add_request_handler(method, nothing)
@@ -153,3 +154,28 @@ def test_the_old_name_of_the_component_server_works_and_warns() -> None:
     with pytest.warns(DeprecationWarning, match="component_server") as warned:
         assert ctx.home is mounted
     assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(("old", "new"), [("param_headers", "params"), ("name_params", "names")])
+def test_the_old_names_of_mirrored_headers_work_and_warn(old: str, new: str) -> None:
+    """Servers of 0.1 register their headers there until 0.3."""
+    server: Server[Any] = Server("s")
+    with pytest.warns(DeprecationWarning, match=f"MirroredHeaders.*{new}") as warned:
+        found = getattr(server, old)  # the name is the parameter of this test
+    assert found is getattr(server.attachments.made(MirroredHeaders), new)
+    assert warned[0].filename == __file__
+
+
+def test_without_a_revision_the_newest_that_is_served_decides_what_is_announced() -> None:
+    """Of the modern era, or of the handshake where the server serves no other."""
+    server: Server[Any] = Server("s")
+    server.add_request_handler("completion/complete", nothing)
+    server.add_extension("example.com/x", {"a": 1}, result_types=["x"])
+    newest = server.create_initialization_options(REVISIONS[LATEST_MODERN_VERSION])
+    assert server.create_initialization_options() == newest
+    assert "extensions" in newest.capabilities
+    server.modern_versions = ()
+    newest = server.create_initialization_options(REVISIONS[HANDSHAKE_PROTOCOL_VERSIONS[-1]])
+    assert server.create_initialization_options() == newest
+    assert newest.capabilities == {"completions": {}}
+    assert server.create_initialization_options(REVISIONS[HANDSHAKE_PROTOCOL_VERSIONS[0]]).capabilities == {}

@@ -1,4 +1,4 @@
-"""What a handler may say to its peer."""
+"""The messages that a handler may send to its peer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ferrule.kernel.connection import Connection, unguarded
 from ferrule.kernel.session import LOG_LEVELS, ServerSession, log_level_passes
 from ferrule.protocol.errors import CapabilityNotDeclared, LocalError, NoBackChannel, NotInRevision, RemoteError
-from ferrule.protocol.handshake import negotiate_initialize, read_initialize_params
+from ferrule.protocol.legacy.handshake import negotiate_initialize, read_initialize_params
 from ferrule.types import LATEST_MODERN_VERSION, CreateMessageRequestParams
 from tests.kernel.harness import FakeDispatch, initialize
 
@@ -54,13 +54,13 @@ async def test_the_session_has_the_facts_of_the_peer() -> None:
 
 @pytest.mark.parametrize("bad", [None, "odd", [], {"sampling": True}])
 async def test_malformed_capabilities_of_an_envelope_declare_nothing(bad: Any) -> None:
-    """Nobody checked their shape before."""
+    """Their shape was not checked before."""
     connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, bad)
     assert connection.client_capabilities == {}
 
 
 async def test_questions_have_typed_answers() -> None:
-    """Each asks with the specification's method and params."""
+    """Each sends the specification's method and params."""
     session, dctx = legacy(**ALL)
     dctx.answer = {"action": "accept", "content": {"a": 1}}
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -193,7 +193,7 @@ async def test_an_unknown_level_is_the_callers_mistake() -> None:
 
 
 async def test_the_guarded_way_back_passes_the_rest_through() -> None:
-    """A modern handler sees the facts of its message; what the transport offers beside them stays reachable."""
+    """A modern handler gets the facts of its message, and the transport's further attributes stay available."""
     session, dctx = modern()
     way = session.dispatch
     assert (way.request_id, way.transport, way.cancel_requested) == (1, dctx.transport, False)

@@ -65,7 +65,7 @@ class CountedTask(asyncio.Task[Any]):
 
 @pytest.fixture(autouse=True)
 def counted_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any loop runs, because whoever makes tasks may keep the class."""
+    """Before any loop runs, because code that makes tasks may keep the class."""
     monkeypatch.setattr(asyncio, "Task", CountedTask)
     monkeypatch.setattr(asyncio.tasks, "Task", CountedTask)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from ferrule import MCPServer
-from ferrule.kernel.fast_path.plain_calls import CALLS_PER_PASS
+from ferrule import Client, MCPServer
+from ferrule.kernel.fast_path.stream_calls import CALLS_PER_PASS
 from ferrule.kernel.gauges import gauges_of
-from ferrule.types import LATEST_MODERN_VERSION
+from ferrule.types import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from ferrule.wire.codec import encode
 from tests.kernel.harness import initialize, modern, note, request
 from tests.pipes import Line, line_to
@@ -28,8 +28,18 @@ HAS_EAGER_TASKS = sys.version_info >= (3, 12)
 MAX_STDIO_CALLS = 11 if HAS_EAGER_TASKS else 8
 """The promise: one plain call on stdio, from the frame to the pieces of its answer, the tool's function included."""
 
+MAX_WAITING_CALLS = 36
+"""The promise: one plain call on stdio whose function waits once; it goes on in the general path."""
+
 MAX_ASGI_CALLS = 12
 """The promise: one plain call in the ASGI callable, checks of HTTP and the tool's function included."""
+
+MAX_STATELESS_CALLS = 17
+"""The same in the handshake era, for an endpoint without sessions."""
+
+MAX_MODERN_CALLS_HERE = 28
+MAX_LEGACY_CALLS_HERE = 63 if HAS_EAGER_TASKS else 60
+"""One plain call in process, of client and server together."""
 
 
 @dataclass
@@ -48,6 +58,11 @@ def make_app(*, fast_path: bool = True) -> MCPServer[Any]:
     @app.tool
     async def item(title: str) -> Item:
         return Item(title, 1.5)
+
+    @app.tool
+    async def waits(a: int, b: int) -> str:
+        await asyncio.sleep(0)
+        return str(a + b)
 
     return app
 
@@ -76,7 +91,7 @@ class CountedTask(asyncio.Task[Any]):
 
 @pytest.fixture(autouse=True)
 def counted_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any loop runs, because whoever makes tasks may keep the class."""
+    """Before any loop runs, because code that makes tasks may keep the class."""
     monkeypatch.setattr(asyncio, "Task", CountedTask)
 
 
@@ -140,17 +155,42 @@ def test_a_plain_call_on_stdio_is_few_python_calls_and_no_task(
     assert general_tasks == 21
 
 
-def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_call_that_waits_is_few_python_calls(era: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty-one calls in one read, less one in another; no `typing.cast`, and no search for the current task."""
+
+    async def test() -> tuple[PythonCalls, PythonCalls]:
+        async with line_to(make_app()) as line:
+            await open_line(line, era)
+            await line.tell(*(call(id, era, "waits") for id in range(3)))
+            one = await counted(line, call(10, era, "waits"), monkeypatch=monkeypatch)
+            many = await counted(line, *(call(id, era, "waits") for id in range(20, 41)), monkeypatch=monkeypatch)
+            assert len(line.messages()) == 1 + 3 + 1 + 21
+            return one.calls, many.calls
+
+    one, many = asyncio.run(test())
+    assert (own(many) - own(one)) / 20 <= MAX_WAITING_CALLS
+    for name in many:
+        if name.endswith(("typing.py:cast", "tasks.py:current_task")):
+            assert many[name] == one[name], name
+
+
+@pytest.mark.parametrize(("era", "most"), [("modern", MAX_ASGI_CALLS), ("legacy", MAX_STATELESS_CALLS)])
+def test_a_plain_call_in_the_asgi_callable_is_few_python_calls(era: str, most: int) -> None:
     """Without a socket; the server's ``receive`` and ``send`` are not counted."""
-    body = encode(call(1, "modern"))
+    body = encode(call(1, era))
     headers = {
         "host": "127.0.0.1:8000",
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": LATEST_MODERN_VERSION,
-        "mcp-method": "tools/call",
-        "mcp-name": "add",
+        "mcp-protocol-version": LATEST_HANDSHAKE_VERSION,
     }
+    if era == "modern":
+        headers |= {
+            "mcp-protocol-version": LATEST_MODERN_VERSION,
+            "mcp-method": "tools/call",
+            "mcp-name": "add",
+        }
     scope = {
         "type": "http",
         "method": "POST",
@@ -161,7 +201,7 @@ def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
     }
 
     async def count(app: MCPServer[Any]) -> int:
-        endpoint = app.asgi(allowed_hosts=["127.0.0.1:*"])
+        endpoint = app.asgi(allowed_hosts=["127.0.0.1:*"], stateless=True)
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -177,8 +217,8 @@ def test_a_plain_call_in_the_asgi_callable_is_few_python_calls() -> None:
         assert CountedTask.made == before
         return own(calls)
 
-    assert 5 < asyncio.run(count(make_app())) <= MAX_ASGI_CALLS
-    assert asyncio.run(count(make_app(fast_path=False))) > 2 * MAX_ASGI_CALLS
+    assert 5 < asyncio.run(count(make_app())) <= most
+    assert asyncio.run(count(make_app(fast_path=False))) > 2 * most
 
 
 def test_the_answers_of_one_read_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +235,7 @@ def test_the_answers_of_one_read_leave_in_one_write(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_loop_gets_its_turn_between_many_calls() -> None:
-    """A chunk with more calls than one pass may serve does not hold up anybody else for longer."""
+    """A chunk with more calls than one pass may serve does not delay other tasks."""
 
     async def test() -> None:
         app = make_app()
@@ -231,3 +271,26 @@ def test_the_share_of_the_fast_path_can_be_read() -> None:
         assert (gauges.read("fast_calls"), gauges.read("general_calls")) == (10, 1)
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize(("era", "most"), [("modern", MAX_MODERN_CALLS_HERE), ("legacy", MAX_LEGACY_CALLS_HERE)])
+def test_a_plain_call_in_process_is_few_python_calls(era: str, most: int) -> None:
+    """Client and server together, from `Client.call_tool` to its result."""
+
+    async def count(*, fast_path: bool) -> tuple[int, int]:
+        app = make_app(fast_path=fast_path)
+        async with Client(app, mode="auto" if era == "modern" else "legacy", fast_path=fast_path) as client:
+            for _ in range(3):
+                await client.call_tool("add", {"a": 1, "b": 2})
+            before, fast = CountedTask.made, app.tools.fast_calls
+            with PythonCalls() as calls:
+                await client.call_tool("add", {"a": 1, "b": 2})
+            assert app.tools.fast_calls - fast == int(fast_path)
+            assert client.call_counts.fast == (4 if fast_path else 0)
+            return own(calls), CountedTask.made - before
+
+    calls, tasks = asyncio.run(count(fast_path=True))
+    assert 10 < calls <= most
+    assert tasks == (1 if HAS_EAGER_TASKS and era == "legacy" else 0)
+    general_calls, _ = asyncio.run(count(fast_path=False))
+    assert general_calls > 1.6 * calls

@@ -2,6 +2,8 @@
 
 Frames of both eras, plain, odd and broken, in chunks that are cut anywhere, go to two servers that differ in
 ``fast_path`` alone.
+
+``FERRULE_FAST_PATH_EXAMPLES`` is the number of examples of each property of the fast path (60 without it).
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ import asyncio
 import itertools
 import json
 import logging
+import os
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -22,6 +27,7 @@ from tests.pipes import Line, encoded, line_to
 
 PREFIX = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
+EXAMPLES = int(os.environ.get("FERRULE_FAST_PATH_EXAMPLES", "60"))
 HANDSHAKES = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
@@ -47,8 +53,8 @@ class Recorder(logging.Handler):
         self.lines.append(f"{record.name} {record.levelname} {record.getMessage()} {error!r}")
 
 
-def make_app(calls: list[Any], *, fast_path: bool) -> MCPServer[Any]:
-    app = MCPServer("same", version="1", fast_path=fast_path)
+def make_app(calls: list[Any], **options: Any) -> MCPServer[Any]:
+    app = MCPServer("same", version="1", **options)
 
     @app.tool
     async def echo(text: str) -> str:
@@ -120,6 +126,21 @@ def make_app(calls: list[Any], *, fast_path: bool) -> MCPServer[Any]:
             raise asyncio.CancelledError
         raise ValueError(how)
 
+    @app.tool(input_schema={"type": "object", "properties": {"size": {"type": "integer", "maximum": 5}}})
+    async def own_schema(size: int = 1) -> str:
+        calls.append(("own_schema", size))
+        return str(size)
+
+    @app.tool(input_schema={"type": "object", "additionalProperties": {"type": ["integer", "string", "object"]}})
+    async def keywords(size: int = 1, **more: Any) -> str:
+        calls.append(("keywords", size, sorted(more.items())))
+        return str(size)
+
+    @app.tool
+    async def dated(day: date, ctx: Context, exact: Decimal = Decimal(1)) -> str:
+        calls.append(("dated", day, exact))
+        return f"{day} {exact} {ctx.protocol_version}"
+
     @app.tool
     async def surrogate() -> str:
         return "\ud800 half"
@@ -149,6 +170,11 @@ ARGUMENTS = {
     "waits_for_ever": st.fixed_dictionaries({"text": TEXT}),
     "tells": st.fixed_dictionaries({}, optional={"steps": st.integers(0, 2)}),
     "fails": st.fixed_dictionaries({"how": st.sampled_from(["tool", "exit", "cancel", "else"])}),
+    "own_schema": st.fixed_dictionaries({}, optional={"size": st.integers(0, 9), "more": JSON}),
+    "keywords": st.fixed_dictionaries({}, optional={"size": st.integers(0, 9), "more": JSON, "text": TEXT}),
+    "dated": st.fixed_dictionaries(
+        {"day": st.sampled_from(["2026-11-28", "2026-02-30", "", 5])}, optional={"exact": st.sampled_from(["1.50", 2])}
+    ),
     "surrogate": st.just({}),
 }
 
@@ -291,11 +317,11 @@ def serve(revision: str, chunks: list[bytes], *, fast_path: bool) -> tuple[bytes
 
 
 def begun(calls: list[Any]) -> list[str]:
-    """Calls by their begin; the order in which a shutdown ends them is nobody's promise."""
+    """Calls by their start; the order in which a shutdown ends them is not guaranteed."""
     return [repr(call) for call in calls if call[0] != "ended"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(conversation())
 def test_both_paths_answer_call_and_log_alike(case: tuple[str, list[bytes], bool]) -> None:
     """Byte for byte; in the same order, if no two messages come in one read."""
@@ -308,6 +334,24 @@ def test_both_paths_answer_call_and_log_alike(case: tuple[str, list[bytes], bool
     assert sorted(map(repr, calls)) == sorted(map(repr, expected_calls))
     assert order(received.splitlines()) == order(expected.splitlines())
     assert order(logged) == order(expected_log)
+
+
+@pytest.mark.parametrize("fast_path", [True, False])
+@pytest.mark.parametrize("token", [7, "text"])
+@pytest.mark.parametrize("revision", [MODERN, "2025-06-18"])
+def test_a_call_that_reports_progress_is_answered_before_the_input_ends(
+    revision: str, token: int | str, fast_path: bool
+) -> None:
+    """The answer waits until the client has read the progress; here the client reads in each pass of the loop."""
+    params = {"name": "tells", "arguments": {"steps": 2}, "_meta": {"progressToken": token}}
+    call = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
+    chunk = with_envelope(call, 1, revision)
+    received, _, logged, taken = serve(revision, [chunk], fast_path=fast_path)
+    messages = [json.loads(line) for line in received.splitlines()]
+    assert [message["id"] for message in messages if "result" in message][1:] == [1]  # behind that of the opening
+    assert sum(message.get("method") == "notifications/progress" for message in messages) == 2
+    assert not logged
+    assert taken == (fast_path and token == 7)
 
 
 @pytest.mark.parametrize("revision", [MODERN, "2025-06-18"])

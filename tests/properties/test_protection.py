@@ -25,11 +25,14 @@ import anyio
 import pytest
 
 import ferrule
-from ferrule import Client, Context, MCPServer, Server, proxy
+from ferrule import Client, Context, Gateway, MCPServer, Server, proxy
 from ferrule.app.errors import RegistrationError
 from ferrule.auth import InvalidToken, Principal, ResourceServer
 from ferrule.auth.challenges import parse_challenges
+from ferrule.cli.gateway.endpoint import GatewayEndpoint
+from ferrule.client.gateway.views import GatewayViews
 from ferrule.transports.asgi.gate import HttpGate
+from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.sse.server import SseEndpoint
 from tests.transports.asgi.support import (
     CAPABILITIES_KEY,
@@ -103,7 +106,8 @@ def modules() -> tuple[Any, ...]:
 
 def imported() -> Iterator[Any]:
     for found in pkgutil.walk_packages(ferrule.__path__, "ferrule."):
-        if not found.name.endswith("__main__"):
+        # A project's settings are needed for `ferrule.django`; its endpoints are tried in `tests/django`.
+        if not found.name.endswith("__main__") and not found.name.startswith("ferrule.django"):
             try:
                 yield importlib.import_module(found.name)
             except ImportError:  # an extra that is not installed
@@ -181,6 +185,9 @@ def _mounted(app: MCPServer[Any]) -> MCPServer[Any]:
 
 
 def _built(kind: type, of: Callable[[MCPServer[Any]], Any]) -> Callable[[MCPServer[Any], pytest.MonkeyPatch], Any]:
+    if kind is GatewayEndpoint:
+        # GatewayViews of a gateway without any: the paths that it adds are those of the sign-ins.
+        return lambda app, _: GatewayEndpoint(of(app), HttpOptions(), GatewayViews(Gateway({})), None)
     return lambda app, _: kind(of(app))
 
 
@@ -319,7 +326,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 async def test_every_door_of_a_protected_server_is_closed(served: Any, door: str, case: str) -> None:
-    """Protection belongs to the server: no way to serve it is open, and each says where a token is to be had."""
+    """Every way to serve a server has its protection, with a challenge that leads to a token."""
     authorization, query, error = REFUSED[case]
     for answer in await knock(served, door, authorization, query):
         assert answer.status == 401, (answer.status, answer.body)
@@ -331,7 +338,7 @@ async def test_every_door_of_a_protected_server_is_closed(served: Any, door: str
 
 
 async def test_every_door_refuses_two_tokens_at_once(served: Any, door: str) -> None:
-    """Whoever stands before us may have read the other one."""
+    """A proxy before the server may have checked the other one."""
     path, verb = ("/sse", "GET") if is_sse(door) else ("/mcp", "POST")
     message = modern(1, "server/discover")
     pairs = [
@@ -344,7 +351,7 @@ async def test_every_door_refuses_two_tokens_at_once(served: Any, door: str) -> 
 
 
 async def test_every_door_opens_for_the_right_token(served: Any, door: str) -> None:
-    """A door that is closed for everybody would pass the test above."""
+    """An endpoint that refuses every client would pass the test above."""
     given = {"authorization": f"Bearer ada@{RESOURCE}"}
     if is_sse(door):
         async with running(Call(served, "GET", "/sse", headers={"accept": "text/event-stream", **given})) as stream:
@@ -390,6 +397,7 @@ NO_DOORS = {
 OWNERS = {
     "ferrule.app.serving.in_process": "calls of the program to its own server",
     "ferrule.client.connection.channels": "a client in the same process; a proxy says on whose behalf",
+    "ferrule.client.fast_path.direct": "plain calls of the same",
     "ferrule.testing": "test carriers in the same process",
     "ferrule.transports.stdio.server": "the peer started this process",
     "ferrule.transports.asgi": "behind HttpGate",
@@ -443,16 +451,16 @@ async def test_in_process_a_client_is_the_owner() -> None:
 
 
 def test_an_open_host_cannot_mount_a_protected_server() -> None:
-    """Its tools would be open to everybody who may use the host."""
+    """Its tools would be available to every client of the parent."""
     with pytest.raises(RegistrationError, match="'closed' has auth= and 'open' has none"):
         MCPServer("open").mount(make_app())
 
 
 def test_a_gateway_leaves_out_a_protected_server_object(caplog: pytest.LogCaptureFixture) -> None:
     """It has several servers and no protection: one of them cannot decide for all."""
-    from ferrule.cli.gateway import gateway
+    from tests.client.patience import patient_gateway
 
-    server = gateway({"a": make_app(), "b": MCPServer("open")})
+    server = patient_gateway({"a": make_app(), "b": MCPServer("open")}).server
     assert server.protection is None
     assert "'a' is left out" in caplog.text
     assert "'b' is left out" not in caplog.text
@@ -471,7 +479,7 @@ def test_the_hook_of_a_door_does_not_stand_in_for_protection() -> None:
 
 
 async def test_documents_of_a_door_stand_beside_the_metadata() -> None:
-    """They do not take their place, or the challenge would lead nowhere."""
+    """They do not replace them: otherwise the URL in the challenge would not exist."""
 
     def documents(context: Any) -> Any:
         return (200, b"{}", []) if context.path == "/.well-known/other" else None
@@ -548,7 +556,7 @@ def made_headers(call: Call) -> list[tuple[str, str]]:
 
 
 async def test_a_stream_of_the_deprecated_transport_is_its_openers_alone() -> None:
-    """Messages are posted by whoever opened it; also answers to questions."""
+    """Only its own principal may post messages to it, answers to questions included."""
     endpoint = SseEndpoint(make_app().lowlevel)
     async with running(Call(endpoint, "GET", "/sse", headers=as_("ada", accept="text/event-stream"))) as stream:
         await stream.until(lambda answer: answer.events)

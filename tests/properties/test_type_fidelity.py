@@ -523,7 +523,7 @@ def fits(schema: dict[str, Any], value: Any, *, formats: bool) -> bool:
 
 
 def fits_model(schema: dict[str, Any], value: Any) -> bool:
-    """Models are not told of nulls that say the same as absence."""
+    """Model schemas leave out nulls that mean the same as absence."""
     return fits(with_nulls(schema), value, formats=False)
 
 
@@ -579,7 +579,7 @@ def ajv(peer_node: tuple[str, Path]) -> Iterator[Ajv]:
 
 
 def served(hint: Any, *, returns: bool, schema: Literal["model", "exact"]) -> Any:
-    """The tool, or ``None`` where the author is told at registration that his type cannot be served."""
+    """Return the tool, or ``None`` if its registration is refused because a type cannot be served."""
 
     def function(p: Any = None) -> Any: ...
 

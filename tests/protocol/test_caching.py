@@ -20,7 +20,7 @@ def test_the_methods_are_those_of_all_revisions() -> None:
 
 
 def test_the_connection_decides_which_methods_carry_hints() -> None:
-    """A revision may add or drop one; the newest revision says nothing about an older connection."""
+    """A revision may add or drop one; the newest revision does not apply to an older connection."""
     other = replace(MODERN, cacheable_methods=frozenset({"tools/call"}))
     assert hint_for(other, "tools/call", {}) == DEFAULT_CACHE_HINT
     assert hint_for(other, "tools/list", {"*": CacheHint(9)}) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, UserDict
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -57,6 +59,17 @@ CHOICE = {"toolChoice": {"mode": "auto"}}
 def test_each_question_against_each_declaration(declared: Any, method: str, params: Any, missing: Any) -> None:
     """`{}` is a declaration; URL mode and tools must be named; a bare `elicitation` means forms."""
     assert missing_for_request(declared, method, params) == missing
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, MappingProxyType, UserDict])
+def test_any_kind_of_mapping_is_a_declaration(kind: Any) -> None:
+    """Callers in one process need not send exact dicts."""
+    declared = kind({"roots": kind({}), "sampling": kind({"tools": kind({})}), "extensions": kind({"a/b": kind({})})})
+    assert missing_for_request(declared, ROOTS, None) is None
+    assert missing_for_request(declared, SAMPLE, kind(TOOLS)) is None
+    assert missing_for_requests(declared, kind({"a": kind({"method": SAMPLE, "params": kind(TOOLS)})})) is None
+    assert missing_for_requests(declared, {"a": kind({"method": ELICIT})}) == {"elicitation": {}}
+    assert declares_extension(declared, "a/b")
 
 
 def test_several_questions_are_refused_at_once() -> None:

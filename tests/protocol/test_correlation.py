@@ -29,7 +29,7 @@ def test_a_real_id_keeps_its_type(id: Any) -> None:
 
 
 @pytest.mark.parametrize("id", NO_IDS)
-def test_what_equals_an_id_in_python_is_none_on_the_wire(id: Any) -> None:
+def test_a_value_that_equals_an_id_in_python_is_not_an_id_on_the_wire(id: Any) -> None:
     """`true` and `1.0` would hit the request 1 in a dict."""
     assert cancelled_request_id({"requestId": id}) is None
     assert progress_token({"_meta": {"progressToken": id}}) is None

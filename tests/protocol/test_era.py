@@ -28,7 +28,7 @@ EXPECTED = {
 
 
 def test_the_tables_are_whole_and_closed() -> None:
-    """No pair is undecided, and nobody can change one at run time."""
+    """Every pair has an entry, and the tables are read-only."""
     pairs = set(itertools.product(Era, MessageEra))
     assert set(VERDICTS) == set(TRANSITIONS) == pairs
     assert len(EXPECTED) == len(pairs)

@@ -132,8 +132,34 @@ def test_the_only_error_of_a_group_is_sent_itself() -> None:
 
 
 def test_several_errors_of_a_group_are_an_internal_error() -> None:
-    """Nobody can say which of them is the answer."""
+    """None of them can be chosen as the answer."""
     mixed = ExceptionGroup("outer", [InvalidParams("no"), ValueError("secret")])
     for group in (mixed, ExceptionGroup("deep", [mixed])):
         assert sole_error(group) is group
         assert error_from_exception(group).message == "Internal error"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MissingRequiredClientCapability({}), "This request needs a client that declares a capability"),
+        (
+            MissingRequiredClientCapability({"sampling": {}, "roots": {}}),
+            "This request needs a client that declares roots, sampling",
+        ),
+        (CapabilityNotDeclared({}), "The client did not declare the capability"),
+        (CapabilityNotDeclared({"sampling": {}, "roots": {}}), "The client did not declare roots, sampling"),
+        (RequestTimeout("a/b", 1.5), "No answer to a/b within 1.5 s"),
+        (
+            RequestTimeout("a/b", 60, is_cap=True),
+            "No answer to a/b within 60 s in all (max_total_s, which progress does not extend)",
+        ),
+        (InternalError(), "Internal error"),
+        (ResourceNotFound("a://b"), "Resource not found"),
+        (UnsupportedProtocolVersion("x", ()), "Unsupported protocol version"),
+    ],
+    ids=str,
+)
+def test_messages_name_what_is_missing_or_late(error: FerruleError, message: str) -> None:
+    """An operator gets only the message; names are in alphabetical order."""
+    assert str(error).partition(" [-")[0] == message

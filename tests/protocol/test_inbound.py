@@ -131,6 +131,14 @@ def test_a_header_that_contradicts_the_body_is_refused(changed: dict[str, str | 
     assert found == (-32020, message)
 
 
+@pytest.mark.parametrize("name", ["=?base64?!!?=", "=?base64?_w==?=", "=?base64?/w==?=", "=?base64?YQ=="])
+def test_a_name_that_cannot_be_decoded_is_refused(name: str) -> None:
+    """The peer gets an error of headers, not an internal one."""
+    code, message = refused(call(name="echo"), headers=headers(name=name))
+    assert code == -32020
+    assert message.startswith("The Mcp-Name header")
+
+
 @pytest.mark.parametrize("name", ["echo", " echo\t", "=?base64?ZWNobw==?="])
 def test_headers_that_agree_with_the_body_are_taken(name: str) -> None:
     """White space around a value belongs to HTTP, and any text may be encoded."""

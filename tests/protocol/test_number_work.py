@@ -65,3 +65,46 @@ def test_large_and_small_numbers_take_longer(large: float) -> None:
 def test_counting_stops_above_the_limit() -> None:
     """What is too much already need not be known exactly."""
     assert 1000 < division_work([1.5] * 1_000_000, 10, 1000) < 2000
+
+
+@pytest.mark.parametrize(
+    ("number", "bits", "work"),
+    [
+        (1.5, 10, 40),
+        (2**52, 10, 40),
+        (2**53, 10, 44),
+        (2.0**53, 10, 44),
+        (2.0**-55, 10, 44),
+        (10**300, 10, 40 + 4 * 15**3),
+        (1e300, 10, 40 + 4 * 15**3),
+        (1e-300, 10, 40 + 4 * 15**3),
+        (1, 63, 44),
+        (1, 127, 72),
+    ],
+)
+def test_a_division_costs_forty_and_four_for_the_cube_of_its_words(number: float, bits: int, work: int) -> None:
+    """As measured; words are of 64 bits, and both numbers count."""
+    assert division_work(number, bits, 10**9) == work
+    assert division_work([number], bits, 10**9) == work
+
+
+@pytest.mark.parametrize(("bits", "work"), [(63, 0), (64, 1), (127, 1), (128, 4), (640, 100), (703, 100), (704, 121)])
+def test_reading_costs_the_square_of_the_words(bits: int, work: int) -> None:
+    """Of 64 bits, either sign."""
+    assert length_work(2**bits - 1) == length_work(1 - 2**bits) == work
+
+
+@pytest.mark.parametrize(
+    ("divisor", "bits"), [(0.5, 1), (0.25, 2), (0.01, 7), (1.5, 2), (3.75, 3), (-0.25, 2), (2.0**-300, 300)]
+)
+def test_the_size_of_a_fraction_is_that_of_its_exponent(divisor: float, bits: int) -> None:
+    """Either sign of it, and one bit more."""
+    assert fraction_bits({"multipleOf": divisor}) == bits
+
+
+def test_numbers_are_counted_until_the_limit_is_passed() -> None:
+    """At the limit itself the count goes on."""
+    assert division_work([1.5] * 100, 10, 1000) == 1040
+    assert division_work([1.5] * 25, 10, 1000) == 1000
+    assert division_work([1.5] * 100, 10, 1039) == 1040
+    assert division_work([1.5] * 100, 10, 1040) == 1080

@@ -57,7 +57,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
     Attributes:
         now: the time.
         turns: how often it has looked for events.
-        connections: the transports of its sockets, for whoever wants to cut them.
+        connections: the transports of its sockets, for code that cuts them.
     """
 
     def __init__(self) -> None:

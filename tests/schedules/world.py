@@ -208,7 +208,7 @@ class World:
             self.wrong.append(f"{what} failed for no reason: {error!r}")
 
     async def guarded(self, client: Any) -> None:
-        """One operation: it ends in time, with its answer or an error of ours."""
+        """Run one operation: it must end in time, with its answer or an error of Ferrule."""
         began = anyio.current_time()
         what = self.rng.choice((self.call, self.call, self.call, self.reported, self.asked, self.failed, self.listened))
         if client._sessions.current is not None:
@@ -250,7 +250,7 @@ class World:
             self.wrong.append(f"progress of {key} came as {seen}")
 
     async def asked(self, client: Any) -> None:
-        """A tool that asks its user."""
+        """A tool that asks its user a question."""
         if runs_on_trio() and client.session.is_modern:
             return  # rounds need asyncio
         key = self.key()
@@ -264,7 +264,7 @@ class World:
             self.wrong.append(f"{key} did not fail")
 
     async def listened(self, client: Any) -> None:
-        """A listener: what changes once it was acknowledged reaches it, or it hears of a gap, or it ends."""
+        """A listener: after the acknowledgement it gets each change, or a gap, or its end."""
         async with client.listen(tools=True) as changes:
             await anyio.sleep(self.rng.choice((0, 0.01)))
             name = self.key()

@@ -91,7 +91,7 @@ def test_an_unmapped_code_takes_the_callers_default(code: int) -> None:
     ],
 )
 def test_outcomes_are_frozen_dataclasses(kind: Any, fields: list[str]) -> None:
-    """Middleware rewrites them with `dataclasses.replace` and nobody changes them in place."""
+    """Middleware makes changed copies with `dataclasses.replace`."""
     assert isinstance(kind, type)
     assert [field.name for field in dataclasses.fields(kind)] == fields
     made: Any = kind(*([1] * len(fields)))
@@ -183,12 +183,12 @@ def test_a_version_that_is_no_text_fails_the_first_rung(version: Any) -> None:
 
 @pytest.mark.parametrize("stated", [None, "", "2025-11-25", "2026-07-2", LATEST_MODERN_VERSION + "x"])
 def test_the_version_header_must_equal_the_envelope(stated: str | None) -> None:
-    """A client that contradicts itself is told so."""
+    """A request that contradicts itself is refused with an error that names it."""
     rejected(classify_inbound_request(body(), headers=headers(changes={MCP_PROTOCOL_VERSION_HEADER: stated})), -32020)
 
 
 def test_surrounding_white_space_of_a_header_is_no_difference() -> None:
-    """RFC 9110, section 5.5: it is not part of the value."""
+    """RFC 9110, 5.5: it is not part of the value."""
     sent = headers(
         changes={MCP_PROTOCOL_VERSION_HEADER: f" {LATEST_MODERN_VERSION}\t", MCP_METHOD_HEADER: " tools/list "}
     )

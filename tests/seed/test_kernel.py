@@ -65,7 +65,7 @@ POSITIONAL, KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter
 
 
 def make_server(*, identity: Implementation | None = None, **options: Any) -> Server[Any]:
-    """A server with one tool that says its arguments."""
+    """A server with one tool that returns its arguments."""
     server: Server[Any] = Server(Implementation("s", "1") if identity is None else identity, **options)
 
     async def call(ctx: Context) -> ToolResult:
@@ -312,7 +312,7 @@ async def test_a_loop_connection_learns_its_peer_by_initialize() -> None:
 
 @pytest.mark.parametrize("info", [{"name": "c", "version": "1"}, None, "odd"])
 async def test_an_envelope_connection_is_born_ready(info: Any) -> None:
-    """From raw values, whose shape nobody has checked yet."""
+    """From raw values, whose shape was not checked yet."""
     connection = Connection.from_envelope(LATEST_MODERN_VERSION, info, {"roots": {}}, outbound=FakeDispatch())
     assert connection.initialize_accepted
     assert connection.initialized.is_set()
@@ -431,7 +431,7 @@ async def test_serve_connection_drives_until_the_channel_closes_then_tears_down(
 
 
 async def test_serve_connection_over_a_stream_pair_is_a_whole_server() -> None:
-    """Notification handlers may ask, changes are told, batches follow the revision: as in the loops."""
+    """Notification handlers may send requests, changes are published, batches follow the revision."""
     server = make_server(list_changed=["tools"])
 
     async def curious(ctx: Context) -> None:
@@ -488,7 +488,8 @@ async def test_serve_one_serves_tears_down_and_raises_what_the_chain_raises() ->
 
 
 async def test_modern_on_request_serves_each_call_on_a_fresh_connection() -> None:
-    """For a pair in one process. No ladder: a missing version means the latest; one that nobody speaks is refused."""
+    """For a pair in one process, without checks of headers: a missing version means the latest; an unknown one is
+    refused."""
     server = make_server()
     connections: list[Connection] = []
 
@@ -614,7 +615,8 @@ async def test_an_initialize_that_succeeds_locks_legacy() -> None:
 
 @pytest.mark.parametrize("opening", ["tools/list", "server/discover"])
 async def test_an_accepted_envelope_or_discovery_locks_modern(opening: str) -> None:
-    """A later initialize gets -32022 naming the modern versions; plain requests are told what is missing."""
+    """A later initialize gets -32022 with the modern versions; a plain request an error that names the missing
+    members."""
     async with serving(make_server(), serve_dual_era_loop) as peer:
         assert (await peer.result(modern(1, opening)))["resultType"] == "complete"
         refusal = await peer.error_of(initialize(2, "2025-06-18"))
@@ -668,7 +670,7 @@ async def test_a_vetoed_initialize_does_not_lock() -> None:
 
 
 async def test_pipelined_discovery_is_inline() -> None:
-    """What stands behind it sees the locked era."""
+    """The next message is handled in the era that the discovery has locked."""
     async with serving(make_server(), serve_dual_era_loop) as peer:
         peer.send(modern(1, "server/discover"), initialize(2), request(3, "tools/list"), modern(4, "tools/list"))
         answers = {answer["id"]: answer for answer in await peer.waiting()}

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel import builtin, connection, dispatch, duplex, finish, runner, server, session
+from ferrule.kernel import connection, dispatch, duplex, finish, runner, server, session, standard_methods
 from ferrule.kernel.changes.bus import Event, SubscriptionBus
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.direct import DirectDispatcher
@@ -150,7 +150,7 @@ async def test_middleware_may_answer_initialize_alone() -> None:
 
 @pytest.mark.parametrize("version", [None, 5, "2099-01-01", LATEST_MODERN_VERSION])
 async def test_an_answer_that_names_no_handshake_revision_is_not_given(version: Any) -> None:
-    """Better no handshake than one that nobody can keep."""
+    """Without the handshake the client gets an error at once, and not an unusable connection."""
 
     def change(answer: InitializeResult) -> dict[str, Any]:
         return {**OWN_ANSWER, "protocolVersion": version}
@@ -267,11 +267,11 @@ async def test_asking_during_initialize_is_refused_in_process_too() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [runner, server, session, connection, dispatch, duplex, finish, builtin, pump],
+    [runner, server, session, connection, dispatch, duplex, finish, standard_methods, pump],
     ids=lambda m: m.__name__,
 )
 def test_the_kernel_compares_no_version(module: Any) -> None:
-    """Eras are told apart by the connection's kind, revisions by their tables: no dated literal is used."""
+    """Eras are distinguished by the kind of connection, revisions by their tables: no version literal is used."""
     tree = ast.parse(inspect.getsource(module))
     docstrings = {
         id(node.body[0].value)
@@ -372,7 +372,7 @@ async def test_the_server_ends_a_subscription_with_its_result() -> None:
 
 
 async def test_a_listener_that_cannot_keep_up_is_ended() -> None:
-    """A client that listens again knows that it may have missed something; one whose events vanish does not."""
+    """A client that subscribes again knows that it may have missed events."""
     bus = SubscriptionBus(max_events=3)
     async with serving(listen_server(bus=bus), serve_dual_era_loop, buffer=0) as peer:
         peer.send(listening(1, resourceSubscriptions=["r://"]))

@@ -42,7 +42,7 @@ Context = ServerRequestContext[Any]
 
 
 def watching(log: list[Any]) -> Any:
-    """A middleware that notes what it sees: (method, params, id) in, result or error out."""
+    """A middleware that records (method, params, id) of requests, and results or errors."""
 
     async def watch(ctx: Context, call_next: CallNext) -> Any:
         log.append((ctx.method, ctx.params, ctx.request_id))
@@ -263,7 +263,7 @@ async def test_cancelled_is_applied_by_the_dispatcher_and_still_forwarded(driver
 
 
 async def test_what_middleware_returns_for_a_notification_is_discarded() -> None:
-    """There is nobody to tell."""
+    """A notification has no response."""
 
     async def chatty(ctx: Context, call_next: CallNext) -> Any:
         answer = await call_next(ctx)
@@ -346,7 +346,7 @@ async def test_middleware_is_listed_outermost_first() -> None:
 
 
 async def test_middleware_rewrites_method_and_params() -> None:
-    """`call_next(replace(ctx, …))`: what comes behind sees the rewritten request, the peer its own id."""
+    """`call_next(replace(ctx, …))`: the next middleware gets the changed request, the peer its own id."""
 
     async def alias(ctx: Context, call_next: CallNext) -> Any:
         if ctx.method == "x/alias":
@@ -378,7 +378,7 @@ async def test_what_middleware_answers_without_call_next_is_trusted() -> None:
     "value", [JsonRpcError(7, "No", {"d": 1}), MCPError("No", code=7, data={"d": 1})], ids=["value", "exception"]
 )
 async def test_a_returned_error_value_raises_inside_the_chain(value: Any) -> None:
-    """Middleware sees the failure like any other."""
+    """Middleware gets the failure like any other."""
     log: list[Any] = []
 
     async def give(ctx: Context) -> Any:
@@ -537,7 +537,7 @@ async def test_modern_results_say_who_answered_and_keep_their_meta() -> None:
 @pytest.mark.parametrize("asked", [*HANDSHAKE_PROTOCOL_VERSIONS, "2099-01-01", "2026-07-28", ""])
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_the_requested_revision_if_spoken_else_the_latest_handshake_revision(asked: str, driver: Any) -> None:
-    """And the connection then speaks what was answered."""
+    """The connection then uses the revision of the response."""
     seen: list[str] = []
 
     async def look(ctx: Context) -> Any:
@@ -555,7 +555,7 @@ async def test_the_requested_revision_if_spoken_else_the_latest_handshake_revisi
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 async def test_the_initialize_result_is_written_for_the_revision_that_it_names(version: str) -> None:
-    """An old client is not told of titles and icons, nor of capabilities that its revision lacks."""
+    """An old client gets no titles and icons, and no capabilities that its revision lacks."""
 
     async def complete(ctx: Context) -> Any:
         return {"completion": {"values": []}}

@@ -94,7 +94,7 @@ def test_a_json_rpc_response_has_exactly_one_of_result_and_error() -> None:
 
 
 def test_a_json_rpc_error_keeps_codes_outside_the_enum() -> None:
-    """`code` is a plain int; a code of somebody else's survives a round trip."""
+    """`code` is a plain int, so that codes of other programs survive a round trip."""
     wire = {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "user rejected", "data": None}}
     message = t.parse_message(wire)
     assert isinstance(message, t.JsonRpcResponse)
@@ -209,7 +209,7 @@ def test_a_tool_carries_json_schema_documents_and_hints() -> None:
 
 @pytest.mark.parametrize("kind", ["text", "image", "audio", "resource", "resource_link"])
 def test_a_tool_content_block_is_one_flat_type(kind: str) -> None:
-    """All kinds are the same class, told apart by `type`."""
+    """All kinds are the same class, with `type` as the kind."""
     wires: dict[str, Any] = {
         "text": {"type": "text", "text": "a"},
         "image": {"type": "image", "data": "AA==", "mimeType": "image/png"},

@@ -214,7 +214,7 @@ def answers_to(command: list[str], env: dict[str, str], stdin: bytes) -> Iterato
 def test_a_process_answers_all_bad_input_and_every_message_after_it(
     server_command: list[str], bare_env: dict[str, str], revision: str
 ) -> None:
-    """Cases 12, 14 and 35 at once: a file as input, every kind of bad line in it, a locale that is not UTF-8."""
+    """A file as input, with every kind of malformed line, in a locale that is not UTF-8."""
     hello = b"" if REVISIONS[revision].is_modern else line(INIT) + line(INITIALIZED)
     pieces = [hello]
     for at, (_, data, _, _) in enumerate(BAD):
@@ -235,7 +235,7 @@ def test_a_process_answers_all_bad_input_and_every_message_after_it(
 def test_a_process_answers_what_it_accepted_before_the_end_of_input(
     server_command: list[str], bare_env: dict[str, str], revision: str
 ) -> None:
-    """Case 12: the last line has no newline, and its answer is not lost."""
+    """The last line has no newline, and its answer is not lost."""
     hello = b"" if REVISIONS[revision].is_modern else line(INIT) + line(INITIALIZED)
     stdin = hello + b"".join(line(call(id, revision)) for id in range(50))
     answers = [each for each in answers_to(server_command, bare_env, stdin.rstrip(b"\n")) if each["id"] != "init"]

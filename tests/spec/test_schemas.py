@@ -156,7 +156,7 @@ def test_the_fields_that_a_revision_has_are_those_of_its_schema(oracle: SchemaOr
 
 @ALL
 def test_the_keys_of_open_bundles_are_known(oracle: SchemaOracle, revision: Revision) -> None:
-    """An official key that we do not name would be kept, but nobody could find it by attribute."""
+    """An official key without an attribute would be kept, but could not be found by attribute."""
     definitions = oracle.definitions(revision.version)
     for bundle in (t.ClientCapabilities, t.ServerCapabilities, t.ToolAnnotations, t.SubscriptionFilter):
         if bundle.__name__ in definitions:
@@ -319,7 +319,7 @@ def test_results_projected_to_a_revision_match_its_schema(oracle: SchemaOracle, 
 
 @ALL
 def test_params_projected_to_a_revision_match_its_schema(oracle: SchemaOracle, revision: Revision) -> None:
-    """The same for what is asked and told, in both directions."""
+    """The same for requests and notifications, in both directions."""
     tables = (
         ("client_to_server", revision.requests, {"id": 1}),
         ("client_to_server", revision.notifications, {}),

@@ -50,6 +50,7 @@ class OwnRedis:
             except OSError:
                 pass
             time.sleep(0.02)
+        self.close()
         raise AssertionError(self._log.read_text())
 
     def pause(self) -> None:

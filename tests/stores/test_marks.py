@@ -46,7 +46,7 @@ async def test_exactly_one_of_many_claims(make):
 
 
 async def test_every_key_expires(make):
-    """A mark that nobody finished must not block its key for ever, nor fill the store."""
+    """An unfinished mark must not block its key for ever, nor fill the store."""
     now = [0.0]
     marks = make(lambda: now[0])
     await marks.begin("begun", ttl_s=10)

@@ -33,7 +33,7 @@ def test_no_stretch_of_time_gives_more_than_the_bucket_and_what_flows_in(size, p
 
 @pytest.mark.anyio
 async def test_a_full_bucket_is_not_kept():
-    """Whoever sent once and never again leaves nothing behind."""
+    """A sender that sends only once leaves no data."""
     now = [0.0]
     rates = MemoryRateLimits(clock=lambda: now[0])
     for number in range(100):
@@ -58,7 +58,7 @@ def test_a_clock_that_is_set_back_refuses_no_sender_for_long(size, per_s, back_s
 
 @pytest.mark.anyio
 async def test_a_file_forgets_what_a_wrong_clock_wrote(tmp_path):
-    """The clock of a file is the machine's, and somebody may set it."""
+    """The clock of a file is the machine's, which an operator may set."""
     now = [2e9 + 86400]
     rates = SqliteRateLimits(SqliteFile(str(tmp_path / "s.db"), clock=lambda: now[0]))
     assert await rates.take("k", size=1, per_s=10) == 0

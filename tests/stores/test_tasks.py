@@ -174,7 +174,7 @@ async def test_in_sqlite_no_operation_takes_more_steps_among_more_records(tmp_pa
 
 
 async def test_in_sqlite_the_tasks_of_an_older_release_are_counted(tmp_path: Path) -> None:
-    """Such a file has no counts; whoever opens it makes them, and every process keeps them from then on."""
+    """Such a file has no counts; they are made when it is opened, and updated by every process."""
     path = str(tmp_path / "old.db")
     file = SqliteFile(path)
     for index in range(3):
@@ -223,22 +223,30 @@ async def commands(server: RedisServer) -> int:
     return sum(int(each["calls"]) for name, each in stats.items() if name not in ("cmdstat_info", "cmdstat_ping"))
 
 
+async def commands_of_each(redis_url: str, number: int) -> dict[str, tuple[int, int]]:
+    """Return the round trips and the commands of each operation among so many records."""
+    server = CountingServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
+    store = RedisTasks(server)
+    for index in range(number):
+        await put(store, new(f"t{index:06}", life_s=60))
+    of_each: dict[str, tuple[int, int]] = {}
+    for name, call in (await operations(store, f"t{number // 2:06}")).items():
+        server.trips, before = 0, await commands(server)
+        await call()
+        of_each[name] = (server.trips, await commands(server) - before)
+    await server.aclose()
+    return of_each
+
+
 async def test_in_redis_no_operation_takes_more_commands_among_more_records(redis_url: str) -> None:
     """Nor more than two round trips: one finds the records of a page or a claim, one reads them all."""
-    counts: list[dict[str, tuple[int, int]]] = []
-    for number in (FEW, MANY):
-        server = CountingServer(redis_url, prefix=f"test-{secrets.token_hex(6)}")
-        store = RedisTasks(server)
-        for index in range(number):
-            await put(store, new(f"t{index:06}", life_s=60))
-        of_each: dict[str, tuple[int, int]] = {}
-        for name, call in (await operations(store, f"t{number // 2:06}")).items():
-            server.trips, before = 0, await commands(server)
-            await call()
-            of_each[name] = (server.trips, await commands(server) - before)
-        counts.append(of_each)
-        await server.aclose()
-    few, many = counts
+    few = await commands_of_each(redis_url, FEW)
+    many = await commands_of_each(redis_url, MANY)
+    for _ in range(10):  # other tests use this Redis at the same time, and it counts the commands of all of them
+        if many == few:
+            break
+        few = {name: min(few[name], each) for name, each in (await commands_of_each(redis_url, FEW)).items()}
+        many = {name: min(many[name], each) for name, each in (await commands_of_each(redis_url, MANY)).items()}
     assert many == few
     assert all(0 < trips <= 2 and 0 < commands <= 40 for trips, commands in many.values())
 

@@ -1,7 +1,7 @@
 """A Redis whose time the test turns.
 
-Nobody can turn its own clock. So scripts are told the time, and when time passes every key is brought nearer to its
-end. What is left is the moments that the test itself takes: lives are to be much longer.
+Its own clock cannot be changed. So scripts get the time as an argument, and when time passes, the expiry of every key
+is moved nearer. The time that the test itself takes still counts: lifetimes in tests must be much longer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ end}
 
 
 class TurnedClient:
-    """A client whose scripts are told the time."""
+    """A client that passes the test's time to scripts."""
 
     def __init__(self, client: Any, clock: Clock) -> None:
         self._client = client

@@ -8,7 +8,7 @@ from ferrule.testing import ManualClock
 
 
 def test_a_manual_clock_stands_still_until_it_is_advanced() -> None:
-    """Time in a test passes when the test says so."""
+    """The test alone advances it."""
     clock = ManualClock(5)
     assert clock() == clock() == 5.0
     assert clock.advance(1.5) == 6.5

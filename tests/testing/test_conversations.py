@@ -28,7 +28,7 @@ ANSWER = '< {"id": 1, "result": {"content": [], "...": true}}\n'
 
 
 def server(*, notifies: int = 0, asks: bool = False, answers: bool = True) -> Server[Any]:
-    """A server whose only tool speaks as often as it is told."""
+    """A server whose only tool sends a given number of messages."""
     made: Server[Any] = Server("s", version="1")
 
     async def call(ctx: ServerRequestContext[Any]) -> Any:
@@ -157,7 +157,7 @@ async def test_headers_are_set_and_left_out_for_one_message() -> None:
 
 @pytest.mark.parametrize("carrier", ["direct", "memory"])
 async def test_raw_bytes_need_a_carrier_that_has_some(carrier: str) -> None:
-    """The file is at fault, and is told so."""
+    """The error names the line of the file."""
     with pytest.raises(ConversationSyntaxError, match=r"conversation:1: raw bytes"):
         await run(">> x\n", carrier=carrier)
     await run('>> x\n< {"id": null, "error": "$any"}\n', carrier="bytes")

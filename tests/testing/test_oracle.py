@@ -1,4 +1,4 @@
-"""The oracle must be able to say no; otherwise it proves nothing."""
+"""The oracle must refuse wrong messages; otherwise it proves nothing."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_form_answers_may_be_fractions(oracle: SchemaOracle) -> None:
 
 
 def test_a_result_is_judged_by_the_request_that_was_seen(oracle: SchemaOracle) -> None:
-    """A response does not say what it answers; ids repeat, so scopes keep connections apart."""
+    """A response does not name its method; ids repeat, so scopes separate connections."""
     ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "n"}}
     oracle.note("client_to_server", ask, scope="a")
     oracle.note("client_to_server", {**ask, "method": "ping"}, scope="b")

@@ -23,7 +23,7 @@ META = {
 @pytest.mark.anyio
 @pytest.mark.usefixtures("any_backend")
 async def test_a_pair_talks_both_ways() -> None:
-    """Two cores, no wire: each asks and each answers."""
+    """Two dispatchers without a wire: each sends a request and answers one."""
     one, other = pair()
 
     async def on_request(dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
@@ -86,7 +86,7 @@ async def test_a_connected_client_is_served_and_the_server_ends_with_it() -> Non
 
 @pytest.mark.anyio
 async def test_a_question_to_a_connected_client_is_refused_unless_it_answers() -> None:
-    """The default client has nothing to say."""
+    """The default client has no handler."""
     server: Server[Any] = Server("s", version="1")
 
     async def call(ctx: ServerRequestContext[Any]) -> Any:

@@ -142,7 +142,7 @@ def test_only_newlines_end_lines() -> None:
 
 
 def test_a_file_is_loaded_under_its_name(tmp_path: Path) -> None:
-    """And in UTF-8, whatever the locale."""
+    """In UTF-8, in any locale."""
     path = tmp_path / "some.conv"
     path.write_bytes('> {"id": "é"}\n'.encode())
     conversation = load_conversation(path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from collections import deque
 from typing import Any
 
 import anyio
 import pytest
 
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import StreamMessage
 from ferrule.transports.memory import MemoryEnd, memory_pair
 from ferrule.wire.codec import Encoded
@@ -160,3 +163,46 @@ async def test_closing_twice_is_harmless_and_nothing_is_left_behind() -> None:
         await end.aclose()
     del left, right
     gc.collect()
+
+
+async def test_frames_are_shown_before_they_are_received() -> None:
+    """The fast path takes from the left what it serves; a receiver that waits gets the rest, in order."""
+    if not is_asyncio():
+        return
+    left, right = memory_pair(max_buffered_bytes=100)
+    shown: list[list[bytes]] = []
+
+    def take(frames: deque[bytes]) -> bool:
+        shown.append(list(frames))
+        while frames and b"plain" in frames[0]:
+            frames.popleft()
+        return False
+
+    right.read_stream.show_frames(take)
+    got: list[Any] = []
+
+    async def receive_all() -> None:
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                got.append(await receive(right))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(receive_all)
+        await anyio.wait_all_tasks_blocked()
+        await send(left, ["plain"])
+        left.write_stream.send_pieces([b'["pl', b'ain"]\n["odd"]', b'\n["plain"]\n'], flush=True)
+        assert shown == []  # not inside the sender's task
+        await anyio.wait_all_tasks_blocked()
+        assert shown == [[b'["plain"]', b'["plain"]', b'["odd"]', b'["plain"]']]
+        assert got == [["odd"], ["plain"]]
+        left.write_stream.send_pieces([b'["plain"]', b"\n"] * 20, flush=True)
+        assert left.write_stream.is_congested
+        await anyio.wait_all_tasks_blocked()
+        assert not left.write_stream.is_congested  # space is freed by what is taken, too
+        right.read_stream.show_frames(None)
+        await send(left, ["plain"])
+        await left.write_stream.aclose()
+    assert got == [["odd"], ["plain"], ["plain"]]
+    assert len(shown) == 2
+    assert left.write_stream.is_congested  # nobody takes what is sent now
+    left.write_stream.send_pieces([b"1\n"], flush=True)

@@ -99,7 +99,7 @@ def test_integers_beyond_the_interpreters_bound_are_refused(data: bytes) -> None
 
 @pytest.mark.parametrize("data", [b"1e999", b"[-1e999]", b"1" * 400 + b".0", b'["\\ud800", 1e999]'])
 def test_a_number_beyond_a_double_is_refused(data: bytes) -> None:
-    """It would become infinity, which JSON cannot say."""
+    """It would become infinity, which JSON does not have."""
     with pytest.raises(DecodeError):
         decode(data)
 
@@ -174,7 +174,7 @@ def test_a_refusal_does_not_quote_the_input() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
-    """Whoever reads from a peer catches one type."""
+    """Callers catch one class for all input of a peer."""
     try:
         decode(data)
     except DecodeError:

@@ -9,7 +9,7 @@ from ferrule.wire.faults import ConvertError, DecodeError, EncodeError, FerruleE
 
 @pytest.mark.parametrize("kind", [DecodeError, EncodeError, ConvertError])
 def test_every_fault_is_ours_and_a_value_error(kind: type[Exception]) -> None:
-    """One root to catch all of Ferrule, and the standard meaning for whoever knows none of it."""
+    """One base class for all errors of Ferrule, and the standard class for code that does not use it."""
     assert issubclass(kind, FerruleError)
     assert issubclass(kind, ValueError)
     assert not issubclass(FerruleError, ValueError)

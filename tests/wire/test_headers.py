@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -167,7 +168,7 @@ def test_a_plan_holds_every_annotated_property_in_order() -> None:
     "schema", [{}, {"type": "object"}, True, None, [], {"properties": {"a": True}}, {"properties": 1}]
 )
 def test_a_schema_without_annotations_has_an_empty_plan(schema: Any) -> None:
-    """Most tools, and schemas that somebody else will refuse."""
+    """Most tools, and schemas that are refused elsewhere."""
     assert compile_param_plan(schema) == ()
 
 
@@ -175,7 +176,7 @@ def test_a_schema_without_annotations_has_an_empty_plan(schema: Any) -> None:
     "name", ["", " ", "a b", "a:b", "naïve", "a\tb", "a\n", "a/b", "(a)", '"a"', None, 1, True, ["a"], {}]
 )
 def test_an_annotation_is_an_http_token(name: Any) -> None:
-    """Conformance CF-3."""
+    """2026-07-28, "Tools" (``x-mcp-header``)."""
     with pytest.raises(InvalidHeaderAnnotation) as caught:
         compile_param_plan({"properties": {"p": annotated(name)}})
     assert caught.value.path == "$.properties.p"
@@ -192,7 +193,7 @@ def test_every_token_character_is_allowed(name: str) -> None:
     ["number", "array", "object", "null", None, ["string", "integer"], ["string", "null"], ["null"], [], 1, "String"],
 )
 def test_only_string_integer_and_boolean_may_be_annotated(kind: Any) -> None:
-    """Conformance CF-4; a number has no single spelling."""
+    """A number has several spellings."""
     with pytest.raises(InvalidHeaderAnnotation, match="type"):
         compile_param_plan({"properties": {"p": annotated(kind=kind)}})
     with pytest.raises(InvalidHeaderAnnotation, match="type"):
@@ -379,3 +380,13 @@ def test_a_string_with_a_lone_surrogate_matches_what_its_client_sent() -> None:
     """Body and header replace it alike."""
     assert check_params(PLAN, {"mcp-param-s": encode_header_value("a\ud800")}, {"s": "a\ud800"}) is None
     assert check_params(PLAN, {"mcp-param-s": encode_header_value("a\ud800")}, {"s": "a\ufffd"}) is None
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_boolean_is_compared_by_its_text(value: bool, encoded: bool) -> None:
+    """What was received is a text of its own, never the constant of the library."""
+    text = b"true".decode() if value else b"false".decode()
+    header = f"=?base64?{b64encode(text.encode()).decode()}?=" if encoded else text
+    assert check_params(PLAN, {"mcp-param-b": header}, {"b": value}) is None
+    assert check_params(PLAN, {"mcp-param-b": header}, {"b": not value}) is not None

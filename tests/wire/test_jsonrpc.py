@@ -78,7 +78,7 @@ def message(**members: Any) -> dict[str, Any]:
     ],
 )
 def test_messages_are_classified_by_shape(payload: dict[str, Any], expected: Any) -> None:
-    """The mapping and the bytes go through one classifier; members that nobody knows are ignored."""
+    """The mapping and the bytes have one classifier; unknown members are ignored."""
     assert parse_message(payload) == expected
     assert type(parse_message(payload)) is type(expected)
     assert decode_message(json.dumps(payload)) == expected
@@ -251,7 +251,7 @@ def test_a_result_needs_an_id_and_an_error_does_not() -> None:
 
 
 def test_messages_cannot_be_changed_after_the_check() -> None:
-    """An invariant that holds at construction only would hold nowhere."""
+    """An invariant that is checked at construction only could be broken later."""
     with pytest.raises(AttributeError):
         JsonRpcRequest(1, "a").id = None  # type: ignore[misc,assignment]
     with pytest.raises(AttributeError):

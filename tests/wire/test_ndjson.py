@@ -105,7 +105,7 @@ def feed_an_endless_line() -> None:
 
 
 def test_an_endless_line_is_reported_before_its_newline_and_never_held() -> None:
-    """20 MB without a newline: the peer hears of it at once and the memory stays flat."""
+    """20 MB without a newline: the peer gets the error at once, and memory does not grow."""
     assert peak_bytes_of(feed_an_endless_line) < 3 * 1024 * 1024
 
 
@@ -165,3 +165,18 @@ def test_a_line_may_be_as_short_as_one_byte_and_no_shorter() -> None:
     for max_bytes in (0, -1):
         with pytest.raises(ValueError, match="positive"):
             LineFramer(max_bytes)
+
+
+@pytest.mark.parametrize("odd", [b"", b"  ", b'{"a":1}\r', b"word", b"[1]", b'{"a":"' + b"x" * 200 + b'"}'])
+@pytest.mark.parametrize("held", [b"", b'{"held":1,', b'{"held":"' + b"x" * 95])
+def test_an_odd_line_among_many_is_treated_as_it_is_alone(odd: bytes, held: bytes) -> None:
+    """A chunk of many usual lines is checked as a whole; one line at a time is the reference."""
+    lines = [b'"b":2}' if held else b'{"b":2}', *[b'{"a":1}'] * 20]
+    for at in range(1, len(lines)):
+        data = b"\n".join([*lines[:at], odd, *lines[at:], b'{"rest":'])
+        together, alone = LineFramer(100), LineFramer(100)
+        for framer in (together, alone):
+            framer.feed(held)
+        found = [frame for line in data.splitlines(keepends=True) for frame in alone.feed(line)]
+        assert together.feed(data) == found
+        assert together.held_bytes == alone.held_bytes

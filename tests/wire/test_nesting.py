@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.wire import nesting
-from ferrule.wire.nesting import MAX_DEPTH, is_deeper
+from ferrule.wire.nesting import MAX_DEPTH, is_deeper, may_be_too_deep
 
 FORMS = [
     (b"[", b"]"),
@@ -52,7 +52,7 @@ def test_any_json_is_judged_as_by_counting(value: Any, limit: int) -> None:
 
 @given(st.binary(max_size=300), st.integers(0, 5))
 def test_bytes_that_are_no_json_are_judged_all_the_same(data: bytes, limit: int) -> None:
-    """The parser says what they are."""
+    """The parser reports them."""
     assert is_deeper(data, limit) in (True, False)
 
 
@@ -83,3 +83,29 @@ def test_a_megabyte_of_anything_takes_few_steps(data: bytes, monkeypatch: pytest
     monkeypatch.setattr(nesting, "_deepest_of_runs", counted)
     is_deeper(data)
     assert sum(runs) <= len(data) // 8
+
+
+@pytest.mark.parametrize("filling", [0, 7_000, 8_192, 20_000])
+@pytest.mark.parametrize("brackets", [0, 1, MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 3 * MAX_DEPTH])
+@pytest.mark.parametrize("mixture", [b"[", b"{", b"[{", b'{"[":['])
+def test_many_brackets_are_noticed_in_small_and_in_large_texts(filling: int, brackets: int, mixture: bytes) -> None:
+    """As by counting, which reads a megabyte of text for a millisecond."""
+    opening = (mixture * (brackets + 1)).translate(None, b'"":')[:brackets]
+    for data in (
+        b"x" * filling + opening,
+        opening + b"x" * filling,
+        b'"]'.join([b"x" * (filling // 2), opening, b"x"]),
+    ):
+        count = data.count(b"[") + data.count(b"{")
+        assert may_be_too_deep(data) is (count > MAX_DEPTH)
+
+
+@pytest.mark.parametrize("opening", [b"[", b"{", b"[{"])
+def test_more_brackets_than_levels_are_allowed_may_be_too_deep(opening: bytes) -> None:
+    """Arrays and objects count together; as many as are allowed can never be too deep."""
+    assert MAX_DEPTH == 512
+    brackets = opening * (512 // len(opening))
+    assert not may_be_too_deep(brackets)
+    assert not may_be_too_deep(brackets + b" " * 20_000)
+    assert may_be_too_deep(brackets + b"[")
+    assert may_be_too_deep(brackets + b"{")

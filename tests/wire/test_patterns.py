@@ -1,4 +1,4 @@
-"""Patterns that are compiled by whoever uses them first."""
+"""Patterns that are compiled on first use."""
 
 from __future__ import annotations
 

@@ -102,6 +102,11 @@ STREAMS: dict[str, tuple[bytes, list[ServerSentEvent]]] = {
         [Event("message", b"a")],
     ),
     "a retry of absurd length": (b"retry: " + b"9" * 5000 + b"\ndata: a\n\n", [Event("message", b"a")]),
+    "a retry of fifteen digits": (
+        b"retry: " + b"9" * 15 + b"\ndata: a\n\n",
+        [Event("message", b"a", None, 10**15 - 1)],
+    ),
+    "a retry of sixteen digits": (b"retry: " + b"9" * 16 + b"\ndata: a\n\n", [Event("message", b"a")]),
     "a byte order mark": (b"\xef\xbb\xbfdata: 1\n\n", [Event("message", b"1")]),
     "only the first byte order mark": (b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\ndata: 2\n\n", [Event("message", b"2")]),
     "a byte order mark and a comment": (b"\xef\xbb\xbf: c\ndata: 1\n\n", [Event("message", b"1")]),
@@ -201,6 +206,17 @@ def test_a_long_comment_costs_neither_memory_nor_the_event(chunk_bytes: int, mar
     """Keep-alives may be chatty; they are nothing to the event around them."""
     stream = mark + b":" + b"c" * 500 + b"\ndata: 1\n:" + b"d" * 500 + b"\ndata: 2\n\n"
     assert read(stream, chunk_bytes=chunk_bytes, max_bytes=20) == [Event("message", b"1\n2")]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_line_is_held_only_as_far_as_the_lines_before_it_leave_room(mark: bytes) -> None:
+    """The limit is for the whole event, and passing it is reported before the line ends."""
+    reader = EventReader(16)
+    assert reader.feed(mark + b"data: 5678\ndata: ") == []
+    assert reader.feed(b"x") == [EventTooLong(17)]
+    assert reader.feed(b"yz\ndata: w\n\n") == []
+    assert reader.feed(b"data: 7890123456") == []
+    assert reader.feed(b"x") == [EventTooLong(17)]
 
 
 def test_the_id_of_an_event_that_was_too_long_still_counts() -> None:

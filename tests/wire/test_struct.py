@@ -109,7 +109,7 @@ def test_structs_are_frozen() -> None:
 
 
 def test_a_malformed_struct_names_the_path() -> None:
-    """An error that does not say where is no help in a message of a thousand tools."""
+    """Without a path the error would be of no use in a message with a thousand tools."""
     with pytest.raises(ConvertError) as caught:
         convert({"leaf": {"twoWords": "x"}}, Holder)
     assert caught.value.path == "$.leaf.twoWords"
@@ -233,6 +233,9 @@ def test_a_bundle_survives_copy_and_pickle() -> None:
         ({"x-y/Special": 3}, "x-y/Special"),
         (5, "Expected `object`, got `int`"),
         ([], "Expected `object`, got `array`"),
+        ("text", "Expected `object`, got `str`"),
+        (True, "Expected `object`, got `bool`"),
+        (1.5, "Expected `object`, got `float`"),
     ],
 )
 def test_a_malformed_known_key_is_refused_with_its_place(wrong: Any, where: str) -> None:
@@ -248,7 +251,7 @@ def test_null_for_a_known_key_counts_as_absent() -> None:
 
 
 def test_msgspec_does_not_take_a_bundle_for_a_dataclass() -> None:
-    """It would fill known keys only and lose the rest, silently, wherever somebody forgets a special case."""
+    """It would fill known keys only and lose the others without an error."""
     assert not hasattr(Bundle, "__dataclass_fields__")
     assert msgspec.convert([{"unknown": 1}], list[Bundle], dec_hook=decode_hook) == [{"unknown": 1}]
     assert msgspec.json.decode(b'{"unknown":1}', type=Bundle, dec_hook=decode_hook) == {"unknown": 1}

@@ -13,7 +13,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, Unpack, cast, overload
 
 import anyio
 
@@ -29,22 +29,26 @@ from ferrule.app.results.result_plan import DEFAULT_MAX_RESULT_BYTES
 from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 from ferrule.app.signatures.function import SchemaMode
 from ferrule.kernel.changes.bus import Event
-from ferrule.kernel.fast_path.plain_tools import PlainTools
+from ferrule.kernel.fast_path.fast_tools import FastTools
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
 from ferrule.stores.store import nothing_is_open, open_store
 from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
+    from ferrule.app.components.keywords import SkillKeywords
     from ferrule.app.components.mounting import Mount
     from ferrule.app.results.encoders import Encoder, EncoderName
     from ferrule.app.rounds.sealing import StateKey
-    from ferrule.app.search.tools import ToolSearchMode
+    from ferrule.app.serving.card import CardOptions
+    from ferrule.app.settings import DeclaredSettings
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.auth.server.verifiers import TokenVerifier
     from ferrule.kernel.dispatch import OnProgress
+    from ferrule.kernel.protection import ServerProtection
     from ferrule.kernel.server import ServerMiddleware
     from ferrule.protocol.caching import CacheHint
+    from ferrule.search.definitions import ToolSearchMode
     from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.hosting.options import AsgiOptions, RunOptions
@@ -65,7 +69,11 @@ __all__ = ["MCPServer", "ServerExtension"]
 
 # A name instead of an import: extensions are in a higher layer, and most servers use none.
 _TASKS = "ferrule.extensions.tasks:Tasks"
+_SKILLS = "ferrule.extensions.skills:Skills"
 _FROM_OPENAPI = "ferrule.expose.openapi:from_openapi"
+
+SettingsT = TypeVar("SettingsT")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 Lifespan = Callable[["MCPServer[Any]"], AbstractAsyncContextManager[Any]]
 
@@ -85,6 +93,10 @@ class ServerExtension(Protocol):
 
     def prepare_tool(self, tool: ToolComponent, /) -> None:
         """Prepare a tool for calls; called once for each tool, before its first call."""
+        ...
+
+    def mounted_in(self, parent: MCPServer[Any], /) -> None:
+        """Called with each server that the server with this extension is mounted in."""
         ...
 
     def running(self, server: Server[Any], state: Any, /) -> AbstractAsyncContextManager[Any]:
@@ -115,7 +127,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_threads: maximum number of sync functions that run at the same time; further ones wait.
         page_size: entries on a page of a list; ``None`` for all.
         tool_search: ``True``: list three tools that find, describe and call the others in place of all tools;
-            ``"auto"``: where there are more than 60. All tools can still be called by their names.
+            ``"auto"``: where there are more than 60; a number: where there are more than that. All tools can still be
+            called by their names.
         mask_errors: hide unexpected exceptions from the peer; ``False`` shows their type and text.
         logging: announce the logging capability (`Context.log`); ``None``: if some function takes a `Context`.
         state_keys: secrets of at least 32 bytes that seal the state between the rounds of a call, newest first; the
@@ -128,8 +141,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
             rates. ``"memory:"`` for this process, ``"sqlite:///path"`` for all processes of this machine,
             ``"redis://host"`` for any number of machines, or a `Store`; ``None`` for no store.
         max_rounds: maximum number of rounds of one call.
-        inline_state_bytes: a state of more bytes is kept in the store instead of being sent to the client.
-        auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, or a token verifier; ``None`` for
+        auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, a token verifier, or a
+            `ServerProtection` of one's own; ``None`` for no authorization.
             no authorization.
         extensions: added at once; see `add_extension`.
         fast_path: serve plain tool calls by a shorter path with the same answers. ``False``, or the environment
@@ -139,11 +152,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
         lowlevel: the kernel's server, for functions that this class does not offer.
         tools, resources, prompts, completions: the component sets.
         mounts: the servers mounted in this one.
+        parents: the servers in which this one is mounted.
         own_lifespan: the ``lifespan`` argument.
         lifespan_state: the value that the lifespan yielded, while this server is mounted in one that runs.
         protection: the authorization made from ``auth``; ``None`` without ``auth``.
         store: the `Store` made from the ``store`` argument, or that argument itself.
         extensions: the added extensions by identifier.
+        declared_settings: the result of `declare_settings`; ``None`` before it.
 
     Raises:
         ValueError: ``page_size`` is less than 1, or another argument has an impossible value.
@@ -178,7 +193,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         store: str | Store | None = "memory:",
         max_rounds: int = 32,
         inline_state_bytes: int = 64 * 1024,
-        auth: ResourceServer | TokenVerifier | str | None = None,
+        auth: ResourceServer | TokenVerifier | ServerProtection | str | None = None,
         extensions: Iterable[ServerExtension] = (),
         fast_path: bool = True,
     ) -> None:
@@ -187,9 +202,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
         check_lifespan(lifespan)
         protection = None
         if auth is not None:
-            from ferrule.app.authorization.guards import Protection, read_auth
+            from ferrule.app.authorization.guards import protection_for
 
-            protection = Protection(read_auth(auth))
+            protection = protection_for(auth)
         super().__init__(
             Server(
                 Implementation(
@@ -218,7 +233,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
             self.tools.offer_search(ToolSearch(self.tools, self.tools.make, tool_search))
         if fast_path and os.environ.get("FERRULE_FAST_PATH") != "0":
-            self.lowlevel.attachments[PlainTools] = self.tools  # type: ignore[type-abstract]
+            self.lowlevel.attachments[FastTools] = self.tools  # type: ignore[type-abstract]
         gauges = gauges_of(self.lowlevel)
         gauges.add("fast_calls", self.tools, lambda tools: tools.fast_calls)
         gauges.add("general_calls", self.tools, lambda tools: tools.general_calls)
@@ -227,7 +242,10 @@ class MCPServer(ComponentRegistry[LifespanT]):
         opened = open_store(store) if isinstance(store, str) else store
         # A DPoP proof is valid once (RFC 9449, section 11.1): processes that share the store must share that memory.
         if protection is not None and opened is not None and opened.is_shared:
-            protection.resource_server.dpop.share(opened.marks)
+            from ferrule.app.authorization.guards import Protection
+
+            if isinstance(protection, Protection):
+                protection.share(opened.marks)
         self.lowlevel.attachments[RoundsSettings] = RoundsSettings(
             state=StateSettings(
                 keys=None if state_keys is None else list(state_keys),
@@ -241,11 +259,13 @@ class MCPServer(ComponentRegistry[LifespanT]):
         )
         self._local: Any = None
         self.mounts: list[Mount] = []
+        self.parents: list[MCPServer[Any]] = []
         self.own_lifespan: Lifespan | None = cast("Any", lifespan)
         self.lifespan_state: Any = {}
         self.store: Store | None = opened
         self._owns_store = isinstance(store, str)
         self._running_lifespans = 0
+        self.declared_settings: DeclaredSettings[Any] | None = None
         self.extensions: dict[str, ServerExtension] = {}
         for extension in extensions:
             self.add_extension(extension)
@@ -292,6 +312,14 @@ class MCPServer(ComponentRegistry[LifespanT]):
                 with anyio.CancelScope(shield=True):  # the files close in a cancelled task too
                     await store.aclose()
 
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an unknown name; it suggests Ferrule's name for a name of another library."""
+            from ferrule._elsewhere import ON_SERVER, explanation
+
+            raise AttributeError(explanation("MCPServer", name, ON_SERVER), name=name, obj=self)
+
     @property
     def name(self) -> str:
         """The name of the server, as given."""
@@ -321,6 +349,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
         from ferrule.app.components.mounting import Mount
 
         self.mounts.append(Mount(self, other, prefix))
+        other.parents.append(self)
+        for extension in other.extensions.values():
+            extension.mounted_in(self)
 
     def add_extension(self, extension: ServerExtension) -> None:
         """Add an extension; it applies to all tools, also to those registered before.
@@ -332,6 +363,113 @@ class MCPServer(ComponentRegistry[LifespanT]):
         self.extensions[extension.identifier] = extension
         for tool in self.tools.index:
             extension.prepare_tool(tool)
+        for parent in self.parents:
+            extension.mounted_in(parent)
+
+    # -- skills ----------------------------------------------------------------------------------------------------
+
+    def add_skills(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        prefix: str = "",
+        listed: bool = True,
+        **options: Unpack[SkillKeywords],
+    ) -> None:
+        """Serve the agent skills of a folder: each folder in it with a ``SKILL.md``, or the folder itself.
+
+        Their files are resources, ``skill://<path>/SKILL.md`` and so on, and follow the folder while the server runs.
+        Adds the extension `ferrule.extensions.skills.Skills`, whose options change the bounds.
+
+        Args:
+            folder: the folder.
+            prefix: segments before the paths of the skills, such as ``"acme/billing"``.
+            listed: ``False``: neither in ``skills/list`` nor in ``resources/list``; a client that knows the URI of a
+                skill can get and read it.
+            tags, scopes, allow, ttl_ms, cache_scope: options of each file, as for `resource`. A skill that ``allow``
+                hides is in no list.
+
+        Raises:
+            RegistrationError: something in the folder cannot be served, or a URI is taken.
+            ImportError: PyYAML is not installed (``ferrule[skills]``).
+        """
+        from ferrule.app.components.keywords import SkillKeywords
+
+        check_options("add_skills()", options, SkillKeywords)
+        self._skills().add_folder(folder, prefix=prefix, listed=listed, **options)
+
+    @overload
+    def skill(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def skill(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        description: str | None = None,
+        prefix: str = "",
+        listed: bool = True,
+        frontmatter: Mapping[str, Any] | None = None,
+        **options: Unpack[SkillKeywords],
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def skill(
+        self,
+        name: Any = None,
+        /,
+        *,
+        description: str | None = None,
+        prefix: str = "",
+        listed: bool = True,
+        frontmatter: Mapping[str, Any] | None = None,
+        **options: Unpack[SkillKeywords],
+    ) -> Any:
+        """Serve a skill whose instructions a function returns at each read: ``@app.skill``, ``@app.skill("daily")``.
+
+        Clients cannot verify what is made at each read, and some refuse such skills. The function returns the text
+        after the frontmatter; it may take a `Context` and dependencies, as a resource.
+
+        Args:
+            name: the function's own, with hyphens, if not given.
+            description: the first paragraph of the docstring if not given.
+            frontmatter: further fields, JSON-shaped.
+            prefix, listed, tags, scopes, allow, ttl_ms, cache_scope: as for `add_skills`.
+
+        Returns:
+            The function, or a decorator for it.
+
+        Raises:
+            RegistrationError: the name or the description cannot be used, or the URI is taken.
+            ImportError: PyYAML is not installed (``ferrule[skills]``).
+        """
+        from ferrule.app.components.keywords import SkillKeywords
+
+        check_options("A skill", options, SkillKeywords)
+        if callable(name):
+            return self.skill()(name)
+
+        def register(function: FunctionT) -> FunctionT:
+            self._skills().add_function(
+                function,
+                name=name,
+                description=description,
+                prefix=prefix,
+                listed=listed,
+                frontmatter=frontmatter,
+                **options,
+            )
+            return function
+
+        return register
+
+    def _skills(self) -> Any:
+        kind = _import_attribute(_SKILLS)
+        if kind.identifier not in self.extensions:
+            self.add_extension(kind())
+        return self.extensions[kind.identifier]
+
+    # -- changes ---------------------------------------------------------------------------------------------------
 
     def _added_tool(self, tool: ToolComponent) -> None:
         if tool.task != "forbidden" and not any(extension.serves_tasks for extension in self.extensions.values()):
@@ -355,9 +493,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
         Args:
             source: the document, its path or its URL.
-            base_url: where the API is.
-            options: the options of `ferrule.expose.from_openapi`: ``include`` says which operations, ``auth`` holds
-                credentials.
+            base_url: the base URL of the API.
+            options: the options of `ferrule.expose.from_openapi`, such as ``include`` for the operations and ``auth``
+                for credentials.
 
         Raises:
             NotADescription: the document cannot be read.
@@ -366,6 +504,52 @@ class MCPServer(ComponentRegistry[LifespanT]):
         """
         made: MCPServer[Any] = _import_attribute(_FROM_OPENAPI)(source, base_url=base_url, **options)
         return made
+
+    def declare_settings(
+        self, cls: type[SettingsT], *, prefix: str = "", environ: Mapping[str, str] | None = None
+    ) -> DeclaredSettings[SettingsT]:
+        """Declare the settings of this server, which are read from environment variables when it starts.
+
+        A start with missing or wrong ones fails with a list of all of them. `ferrule.Setting` describes a field.
+
+        Args:
+            cls: the class of the settings: a dataclass, a ``msgspec.Struct``, an attrs class or a pydantic model.
+            prefix: stands before the name of each variable, such as ``"WEATHER_"``.
+            environ: the variables; ``None`` for those of the process.
+
+        Returns:
+            The declaration; its ``value`` is an instance of ``cls``.
+
+        Raises:
+            RegistrationError: the server has settings already.
+            TypeError: ``cls`` is no class with fields, or a field has a type that cannot be written as text.
+            ValueError: a name cannot be one of a variable, or two settings have the same.
+        """
+        from ferrule.app.errors import RegistrationError
+        from ferrule.app.settings import DeclaredSettings
+
+        if self.declared_settings is not None:
+            raise RegistrationError(f"{self.name!r} has settings already; declare them in one class")
+        self.declared_settings = made = DeclaredSettings(self.name, cls, prefix=prefix, environ=environ)
+        return made
+
+    def card(self, **options: Unpack[CardOptions]) -> None:
+        """Publish a server card: who this server is and how to reach it, for clients that have not connected yet.
+
+        Each HTTP endpoint made from now on serves it at ``<endpoint>/server-card``, and at
+        ``/.well-known/ai-catalog.json`` the catalog of the site, to anyone. What the server announces (version, title,
+        description, website, icons, protocol versions) is taken from it.
+
+        Args:
+            options: see `CardOptions`: ``name``, ``url``, ``repository`` …
+
+        Raises:
+            ValueError: ``name`` or ``url`` is malformed, or ``name`` ends in another name than the server's.
+            TypeError: there is no such option.
+        """
+        from ferrule.app.serving.card import publish_card
+
+        publish_card(self.lowlevel, options)
 
     # -- in process ------------------------------------------------------------------------------------------------
 
@@ -450,14 +634,17 @@ class MCPServer(ComponentRegistry[LifespanT]):
         return any(takes_context(component.spec) for index in indexes for component in index)
 
     def check(self) -> None:
-        """Check the store, and the signatures that used a name which was undefined when they were registered.
+        """Check the settings, the store, and the signatures with names that were undefined at their registration.
 
         Every start calls this first.
 
         Raises:
+            SettingsError: settings are missing or wrong.
             SignatureError: a name is still undefined, or its type has no JSON form.
             StoreUrlError: the store cannot be used at its URL.
         """
+        if self.declared_settings is not None:
+            _ = self.declared_settings.value
         if self.store is not None:
             self.store.check()
         for component in (*self.resources.fixed, *self.resources.templates, *self.prompts.index):
@@ -518,7 +705,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
 
         Args:
             transport: ``"stdio"`` or ``"http"``.
-            host, port: for HTTP; port 0 takes a free one.
+            host, port: the address for HTTP; port 0 selects a free one.
             workers: number of processes that serve HTTP on the same port. Each imports this server again by its file
                 and name: it must be a variable of a module, and this call must be under
                 ``if __name__ == "__main__":``. Workers share sessions, changes and tasks through ``store``.
@@ -557,7 +744,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         It serves in this process and installs no signal handlers. Over HTTP the loop is asyncio's or uvloop's.
 
         Args:
-            transport, host, port, options: as for `run`.
+            transport, host, port, options: see `run`.
 
         Raises:
             OSError: the address cannot be bound.

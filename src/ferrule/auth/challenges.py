@@ -16,7 +16,7 @@ _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(rf'({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _SCHEME = re.compile(rf"({_TOKEN})(?=\s|,|$)")
 _SEPARATOR = re.compile(r"[\s,]*")
-_MAX_CHARS = 8192  # bound for a hostile server; real headers have a few hundred characters
+_MAX_CHARS = 8192  # a malicious server may send any length; real headers have a few hundred characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Challenge:
     """One challenge.
 
     Attributes:
-        scheme: lower case: ``bearer``, ``dpop``.
-        parameters: values by name in lower case; of a repeated name the first.
+        scheme: the scheme in lower case: ``bearer``, ``dpop``.
+        parameters: the values by name in lower case; the first value of a repeated name.
     """
 
     scheme: str
@@ -82,7 +82,7 @@ def _end(match: re.Match[str] | None, position: int) -> int:
 
 
 def format_challenge(scheme: str, parameters: Mapping[str, str | None]) -> str:
-    """Return a challenge as a header value; ``None`` is left out, values are quoted."""
+    """Return a challenge as a header value, with quoted values; parameters that are ``None`` are left out."""
     shown = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parameters.items() if value is not None)
     return f"{scheme} {shown}" if shown else scheme
 

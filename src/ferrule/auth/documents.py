@@ -29,8 +29,8 @@ class ProtectedResource(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Metadata of a protected resource (RFC 9728, 2).
 
     Attributes:
-        resource: its identifier.
-        authorization_servers: issuers whose tokens it accepts.
+        resource: the identifier of the resource.
+        authorization_servers: the issuers whose tokens it accepts.
         scopes_supported: the scopes that a client should request.
         dpop_bound_access_tokens_required: whether it accepts DPoP-bound tokens only.
     """
@@ -110,7 +110,7 @@ def read_authorization_server(document: dict[str, Any]) -> AuthorizationServer |
 def _read(document: dict[str, Any], name: str, type_: type[StructT]) -> StructT | None:
     if name not in document:
         for member in _PLACES:
-            if member in document:  # it has endpoints without an owner: other documents must not be tried instead
+            if member in document:  # endpoints without an issuer: an error, after which no other document is tried
                 raise DiscoveryFailed(f"The metadata name {member!r} and lack {name!r}")
         return None
     try:

@@ -29,7 +29,7 @@ MAX_PROOF_CHARS = 8192  # checked before parsing, because anyone can send a proo
 
 
 class InvalidProof(ValueError):
-    """A proof is not valid; the message gives the reason and contains nothing of the proof."""
+    """A proof is not valid; the message has the reason, and no value of the proof."""
 
 
 def target_uri(url: str) -> str:
@@ -81,8 +81,8 @@ class DpopProof:
     """A proof whose signature and claims were checked.
 
     Attributes:
-        jti: unique to this proof.
-        iat: when it was made, seconds since the epoch.
+        jti: the unique id of this proof.
+        iat: the time at which it was made, in seconds since the epoch.
         thumbprint: the thumbprint of the key that made it (``jkt``).
         nonce: its nonce; ``None`` without one.
     """
@@ -105,7 +105,7 @@ def read_proof(
         method: HTTP method of this request.
         url: the URL of this request.
         now: seconds since the epoch.
-        window_s: greatest difference between ``iat`` and ``now`` in seconds, either way.
+        window_s: greatest difference between ``iat`` and ``now`` in seconds, in both directions.
         token: the access token of the request; ``None`` without one.
         algorithms: the accepted signature algorithms.
 

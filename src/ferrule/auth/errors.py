@@ -41,7 +41,7 @@ class UnsafeUrl(AuthError):
     """A discovered URL or a redirect that is not followed (scheme, host class, credentials in it, size).
 
     Attributes:
-        url: without query.
+        url: the URL without query.
     """
 
     def __init__(self, url: str, why: str) -> None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 from ferrule.auth.errors import UnsafeUrl
-from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address
+from ferrule.auth.urls import HostClass, UrlPolicy, class_of_address, join_url
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 
@@ -47,9 +47,9 @@ class AuthRequest:
 
     Attributes:
         method: ``GET`` or ``POST``.
-        url: absolute; its text was checked already, the address that its host resolves to was not.
-        headers: lower-case names. May hold credentials, so they are left out of ``repr``.
-        body: may hold credentials.
+        url: the absolute URL. Its text was checked already; the address that its host resolves to was not.
+        headers: the headers by lower-case name. They may contain credentials and are not part of ``repr``.
+        body: the body, which may contain credentials.
         host_class: the most private kind of address that the host's name may resolve to.
         max_bytes: a longer response is an error.
         timeout_s: seconds for the whole exchange.
@@ -80,7 +80,7 @@ class AuthResponse:
 
     Attributes:
         status: HTTP status.
-        headers: lower-case names.
+        headers: the headers by lower-case name.
         body: the whole body.
     """
 
@@ -146,7 +146,7 @@ def json_body(value: Any) -> bytes:
 def get_json(
     url: str, policy: UrlPolicy, host_class: HostClass, headers: Mapping[str, str] | None = None
 ) -> Flow[dict[str, Any] | None]:
-    """Fetch a JSON object; ``None`` if the status is not 200 or the body is not a JSON object.
+    """Fetch and return a JSON object; ``None`` if the status is not 200 or the body is not a JSON object.
 
     Raises:
         UnsafeUrl: the URL, or one that it redirects to, may not be fetched.
@@ -173,7 +173,7 @@ def get(
         )
         location = response.headers.get("location")
         if response.status in (301, 302, 303, 307, 308) and location:
-            url = urljoin(url, location)
+            url = join_url(url, location)
             continue
         return response
     raise UnsafeUrl(url, f"more than {MAX_REDIRECTS} redirects lead there")

@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 SigningKey = Any
-"""A private key as `joserfc` holds it."""
+"""A private key object of `joserfc`."""
 VerifyingKey = Any
-"""A public key as `joserfc` holds it."""
+"""A public key object of `joserfc`."""
 
 ASYMMETRIC_ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
@@ -68,8 +68,8 @@ def import_private_key(key: str | bytes | Mapping[str, Any] | SigningKey) -> Sig
     """Return a private key from PEM text or a JWK mapping; a key object is returned unchanged.
 
     Raises:
-        ValueError: it is not a private key, but a public or a symmetric one, or neither PEM nor a JWK. The message
-            contains nothing of the key.
+        ValueError: it is a public or a symmetric key, or neither PEM nor a JWK. The message contains no part of the
+            key.
     """
     jwk, _ = _joserfc("signing")
     if isinstance(key, str | bytes | Mapping):
@@ -194,8 +194,8 @@ def client_assertion(
     """Return a JWT that authenticates a client (RFC 7523, 3); valid for 120 s.
 
     Args:
-        client_id: issuer and subject.
-        audience: the authorization server.
+        client_id: the client id, which becomes the issuer and the subject.
+        audience: the identifier of the authorization server.
         key: the client's private key.
         algorithm: the algorithm of the signature; ``None`` for the usual one of the key.
         now: seconds since the epoch; ``None`` reads the system's clock.

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from unicodedata import category
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from ferrule.auth.errors import UnsafeUrl
 
@@ -29,6 +29,7 @@ __all__ = [
     "class_of_host",
     "covers_resource",
     "is_same_issuer",
+    "join_url",
     "origin_of",
     "split_url",
     "well_known_url",
@@ -121,7 +122,7 @@ class UrlPolicy:
         """Check a URL by its text. The caller checks the address (`AuthRequest.judge_address`).
 
         Args:
-            url: to check.
+            url: the URL.
             host_class: the most private kind of host that is allowed.
 
         Raises:
@@ -157,6 +158,18 @@ def split_url(url: str) -> SplitResult:
     return parts
 
 
+def join_url(base: str, reference: str) -> str:
+    """Return the URL that a reference of a server names, seen from the URL of its document.
+
+    Raises:
+        UnsafeUrl: the reference is malformed.
+    """
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        raise UnsafeUrl(reference, "it is malformed") from None
+
+
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a URL as they are written, without path."""
     parts = urlsplit(url)
@@ -189,7 +202,7 @@ def canonical_resource(server_url: str) -> str:
 def covers_resource(resource: str, server_url: str) -> bool:
     """Return whether a resource identifier is this server's URL, or a parent path of it on the same origin.
 
-    Servers in the field name their origin or a parent path as the resource; any other URL is another server's.
+    Many servers name their origin or a parent path as the resource. Any other URL belongs to another server.
     """
     named, used = urlsplit(resource), urlsplit(canonical_resource(server_url))
     if (named.scheme.lower(), named.netloc.lower()) != (used.scheme, used.netloc) or named.query or named.fragment:

@@ -1,7 +1,7 @@
 """The ``ferrule`` command.
 
 Nothing outside this package imports it, and each command is a module of its own that is loaded when it is called:
-``ferrule --help`` knows their names and one line about each, and nothing more.
+``ferrule --help`` prints only the table of names and one-line descriptions in `ferrule.cli.program`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; gives the exit status (see `ferrule.cli.exits`).
+    """Run the command line and return the exit status (see `ferrule.cli.exits`).
 
     Args:
-        arguments: without the program's name; ``None`` takes this process's.
+        arguments: the arguments without the program's name; ``None`` for those of this process.
     """
     from ferrule.transports.stdio.descriptors import open_missing_standard_fds
 

@@ -14,10 +14,10 @@ __all__ = ["read_arguments", "read_json_option", "read_strings"]
 
 
 def read_json_option(text: str | None) -> dict[str, Any]:
-    """``--json``: an object, ``@file``, or ``-`` for stdin.
+    """Return the object that ``--json`` names: JSON, ``@file``, or ``-`` for stdin.
 
     Raises:
-        click.UsageError: it is not a JSON object.
+        click.UsageError: the text is not a JSON object.
     """
     if text is None:
         return {}
@@ -36,10 +36,10 @@ def read_json_option(text: str | None) -> dict[str, Any]:
 
 
 def read_strings(pairs: Sequence[str]) -> dict[str, str]:
-    """``key=value`` pairs, values as text.
+    """Return ``key=value`` pairs as a mapping, with values as text.
 
     Raises:
-        click.UsageError: one has no equals sign.
+        click.UsageError: a pair has no equals sign.
     """
     made: dict[str, str] = {}
     for pair in pairs:
@@ -51,10 +51,10 @@ def read_strings(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``key=value`` and ``key:=JSON`` pairs as arguments.
+    """Return ``key=value`` and ``key:=JSON`` pairs as arguments.
 
-    ``key=value`` is text where the schema allows text, and else read as JSON; a parameter that is a list collects the
-    values of a repeated key. ``key=@file`` takes a file's text. Without a schema, values that are JSON are JSON.
+    In ``key=value`` the value is text if the schema allows text, else JSON; for a list, values of a repeated key are
+    collected. ``key=@file`` reads the value from a file. Without a schema, a value that is valid JSON is read as JSON.
 
     Raises:
         click.UsageError: a pair is malformed, or a value does not fit the type.
@@ -104,12 +104,12 @@ def _as_json(name: str, text: str, kinds: set[str] | None = None) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        wanted = f" {' or '.join(sorted(kinds))}" if kinds else " JSON"
-        raise click.UsageError(f"{name.removesuffix(':')} is no{wanted}: {text!r}") from error
+        wanted = f"of type {' or '.join(sorted(kinds))}" if kinds else "JSON"
+        raise click.UsageError(f"{name.removesuffix(':')} is not {wanted}: {text!r}") from error
 
 
 def _kinds(part: Any, root: Mapping[str, Any], depth: int = 0, seen: set[int] | None = None) -> set[str]:
-    """Return the JSON types that a schema allows; empty where it does not say. Each part of it is looked at once."""
+    """Return the JSON types that a schema allows; empty if it names none. Each part of the schema is visited once."""
     seen = set() if seen is None else seen
     if not isinstance(part, Mapping) or depth > 8 or id(cast("Any", part)) in seen:
         return set()

@@ -1,4 +1,4 @@
-"""What the commands that talk to a server share: their options, and the client that these options describe."""
+"""The options that commands with a server share, and the client that is made from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ferrule.cli.answers import TypedAnswers, answer_options
+from ferrule.cli.environment import read_environment
 from ferrule.cli.output import Progress, is_terminal, say
 from ferrule.cli.targets import ServerChoice, complete_target, read_choice
 
@@ -29,26 +32,33 @@ target_argument = click.argument("target", shell_complete=complete_target)
 
 
 def connection_options(command: CommandT) -> CommandT:
-    """Return the options of `ConnectionOptions`, gathered into the parameter ``connection``."""
+    """Add the options of `ConnectionOptions` to a command, which gets them as the parameter ``connection``."""
     import functools
 
     @functools.wraps(command)
     def gathered(**values: Any) -> Any:
         names = ("target", "mode", "headers", "token", "oauth", "timeout_s", "verbose", "output")
-        connection = ConnectionOptions(**{name: values.pop(name) for name in names})
+        given = {name: values.pop(name) for name in names}
+        answers = TypedAnswers(values.pop("answers"), yes=values.pop("yes"), declines=values.pop("declines"))
+        variables = read_environment(values.pop("env"), values.pop("env_files"))
+        connection = ConnectionOptions(**given, answers=answers, variables=variables)
         return command(connection=connection, **values)
 
     options = (
         target_argument,
         click.option("--mode", default="auto", metavar="ERA", help="auto, legacy, or a revision such as 2025-11-25."),
-        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send with each request."),
+        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header of each request."),
         click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Bearer token (or $FERRULE_TOKEN)."),
         click.option("--oauth", is_flag=True, help="Sign in through the browser when the server asks for it."),
         click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, metavar="SECONDS",
-                     help="Without an answer or progress."),
+                     help="Seconds without a response or progress after which a call fails."),
+        click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for the server that is started."),
+        click.option("--env-file", "env_files", multiple=True, metavar="FILE",
+                     type=click.Path(path_type=Path, dir_okay=False), help="A file with such variables."),
+        answer_options,
         click.option("-v", "--verbose", is_flag=True, help="Show the server's stderr, its log, and progress lines."),
         click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
-                     help="For people, or for programs."),
+                     help="Text for people, or JSON for programs."),
     )  # fmt: skip
     found: Any = gathered
     for option in reversed(options):
@@ -58,17 +68,19 @@ def connection_options(command: CommandT) -> CommandT:
 
 @dataclass(slots=True)
 class ConnectionOptions:
-    """How to reach a server, as the command line says.
+    """The options of the command line for the connection to a server.
 
     Attributes:
-        target: as typed.
-        mode: era or revision.
-        headers: ``"Name: value"`` texts.
-        token: bearer token.
-        oauth: sign in.
-        timeout_s: without an answer or progress.
-        verbose: show what the server says beside its answers.
+        target: the TARGET as typed.
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        headers: HTTP headers as ``"Name: value"`` texts.
+        token: the bearer token; ``None`` without.
+        oauth: whether to sign in through the browser.
+        timeout_s: seconds without a response or progress after which a call fails.
+        verbose: whether to show the server's stderr, its log messages, and progress.
         output: ``"text"`` or ``"json"``.
+        answers: the answers to questions of the server.
+        variables: variables for the server that is started.
     """
 
     target: str
@@ -79,6 +91,8 @@ class ConnectionOptions:
     timeout_s: float = 300.0
     verbose: bool = False
     output: str = "text"
+    answers: TypedAnswers | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
     last_words: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
     bar: Progress = field(default_factory=Progress)
 
@@ -91,9 +105,13 @@ class ConnectionOptions:
         """Return the target with ``stderr`` forwarded."""
         choice = read_choice(self.target)
         if choice.is_http:
+            if self.variables:
+                raise click.UsageError("--env and --env-file are for a server that is started, not for a URL")
             return choice
         target: Any = choice.target
-        return replace(choice, target=replace(target, server=replace(target.server, stderr=self._hear)))
+        own: Mapping[str, str] = target.server.env or {}
+        env = {**own, **self.variables} or None
+        return replace(choice, target=replace(target, server=replace(target.server, stderr=self._hear, env=env)))
 
     def _hear(self, line: str) -> None:
         self.last_words.append(line)
@@ -102,21 +120,21 @@ class ConnectionOptions:
             say(f"[server] {line}")
 
     def show_last_words(self) -> None:
-        """What the server wrote to its stderr, for a failure that its answer does not explain."""
+        """Print the last lines of the server's stderr, after a failure that its response does not explain."""
         if self.last_words and not self.verbose:
             say("the last lines of the server's stderr:")
             for line in self.last_words:
                 say(f"  {line}")
 
     def client_options(self) -> dict[str, Any]:
-        """For `Client`, beside the target."""
+        """Return the options of `Client`, without the target."""
         return {"mode": self.mode, "timeout_s": self.timeout_s, "auth": self._auth(), "headers": self.header_map()}
 
     def header_map(self) -> Mapping[str, str]:
         """Return the headers by name.
 
         Raises:
-            click.UsageError: one has no colon.
+            click.UsageError: a header has no colon.
         """
         made: dict[str, str] = {}
         for text in self.headers:
@@ -127,7 +145,7 @@ class ConnectionOptions:
         return made
 
     def token_storage(self) -> TokenStorage | None:
-        """Return where OAuth keeps tokens, if possible for the next command too; ``None`` without OAuth."""
+        """Return the storage of OAuth tokens, which later commands share if possible; ``None`` without OAuth."""
         if not self.oauth:
             return None
         from importlib.util import find_spec
@@ -149,7 +167,7 @@ class ConnectionOptions:
 
     @asynccontextmanager
     async def client(self, **options: Any) -> AsyncGenerator[Client]:
-        """A connected client that asks at the terminal, if there is one."""
+        """Return a connected client, which asks questions at the terminal if there is one."""
         from ferrule.client.client import Client
 
         try:
@@ -159,30 +177,45 @@ class ConnectionOptions:
         async with client:
             yield client
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of a command and return its result; Ctrl-C cancels it and waits for its clean-up."""
+        return asyncio.run(work)
+
     def _asking(self) -> dict[str, Any]:
         """Return handlers of questions if a user can answer them: stdin and stderr are a terminal."""
         options: dict[str, Any] = {"roots": [os.getcwd()]}
         if self.verbose:
             options["log_handler"] = self._show_log
+        asks: Any = None
         if is_terminal(sys.stdin) and is_terminal(sys.stderr):
             from ferrule.client.calls.forms import ask_at_terminal, sample_at_terminal
 
-            options["elicitation_handler"] = self._without_bar(ask_at_terminal)
-            options["elicitation_modes"] = ("form", "url")
+            asks = self._without_bar(ask_at_terminal)
             options["sampling_handler"] = self._without_bar(sample_at_terminal)
+        if self.answers is not None and self.answers.are_given:
+            asks = self.answers.handler(asks)
+        if asks is not None:
+            options["elicitation_handler"] = asks
+            options["elicitation_modes"] = ("form", "url")
         return options
 
     def asking_later(self) -> dict[str, Any]:
-        """For tasks, whose questions may be answered by another command: declare them without a terminal, too.
+        """Return handlers of questions for tasks, declared also without a terminal, since another command may answer.
 
-        What has to be answered here and now is refused by `InputNotProvided` then.
+        Without a terminal, a question that must be answered at once ends the call with `InputNotProvided`.
         """
         if is_terminal(sys.stdin) and is_terminal(sys.stderr):
             return {}
-        return {"elicitation_handler": _nobody, "elicitation_modes": ("form", "url"), "sampling_handler": _nobody}
+        if self.answers is not None and self.answers.are_given:
+            return {"sampling_handler": _refuse_question}
+        return {
+            "elicitation_handler": _refuse_question,
+            "elicitation_modes": ("form", "url"),
+            "sampling_handler": _refuse_question,
+        }
 
     def _without_bar(self, handler: Callable[..., Coroutine[Any, Any, T]]) -> Callable[[Any, Any], Any]:
-        """Return a handler of questions that takes the progress bar away first."""
+        """Return a handler of questions that removes the progress bar first."""
 
         async def ask(params: Any, question: Any) -> T:
             self.bar.clear()
@@ -191,7 +224,7 @@ class ConnectionOptions:
         return ask
 
     def progress(self) -> Progress:
-        """Return the bar for one call."""
+        """Return the progress bar for one call."""
         self.bar = Progress(verbose=self.verbose)
         return self.bar
 
@@ -204,12 +237,12 @@ class ConnectionOptions:
         say(f"[{message.level}{name}] {text}")
 
 
-async def _nobody(params: Any, question: Any) -> Any:
+async def _refuse_question(params: Any, question: Any) -> Any:
     from ferrule.protocol.errors import MCPError
 
     raise MCPError("there is no terminal to ask at")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; Ctrl-C cancels and cleans up first."""
+    """Run a coroutine in an event loop and return its result; Ctrl-C cancels it and waits for its clean-up."""
     return asyncio.run(work)

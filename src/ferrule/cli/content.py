@@ -1,4 +1,4 @@
-"""Content of results for people: text as it is, everything else in a line, or in a file."""
+"""Prints the content of results for people: text unchanged, other content as one line, or saved in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["print_blocks", "print_contents"]
 
 
 def print_blocks(blocks: Iterable[Any], save: Path | None) -> None:
-    """Content blocks of a tool or a prompt."""
+    """Print the content blocks of a tool or a prompt; save binary ones in the folder ``save`` if it is given."""
     for number, block in enumerate(blocks, 1):
         if block.type == "text":
             print_text(block.text or "")
@@ -32,9 +32,9 @@ def print_blocks(blocks: Iterable[Any], save: Path | None) -> None:
 
 
 def print_contents(contents: Iterable[Any], save: Path | None) -> None:
-    """Contents of a resource."""
+    """Print the contents of a resource; save binary ones in the folder ``save`` if it is given."""
     for number, item in enumerate(contents, 1):
-        # An item holds text or bytes, and one of an unknown kind neither.
+        # An item has text or bytes; an item of an unknown kind has neither.
         text = getattr(item, "text", None)
         blob = getattr(item, "blob", None)  # text contents have no blob
         if isinstance(text, str):

@@ -1,15 +1,16 @@
-"""Exit statuses, and the one place where an exception becomes one of them and a sentence on stderr.
+"""The exit statuses, and the conversion of exceptions to a status and a sentence on stderr.
 
 ======  ===============================================================================================
 0       done
-1       the tool reported a failure; ``inspect --strict`` or ``doctor`` found a problem
-2       wrong usage: an unknown option, a target that means nothing, a malformed argument, a file that fails to load or
+1       the tool reported a failure; ``inspect --strict``, ``check`` or ``doctor`` found a problem; ``diff`` a
+        breaking change
+2       wrong usage: an unknown option, an unknown target, a malformed argument, a file that fails to load or
         to start
 3       no connection: it could not be started or reached, or the connection ended
-4       the server answered with an error
+4       the server responded with an error
 5       timed out
-6       the server asked something without an answer
-70      a bug of ours; ``FERRULE_DEBUG=1`` shows the traceback
+6       the server asked a question that was not answered
+70      a bug in Ferrule; ``FERRULE_DEBUG=1`` shows the traceback
 130     interrupted with Ctrl-C; an HTTP server that has drained then ends with 0
 ======  ===============================================================================================
 """
@@ -50,21 +51,25 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class Quit(Exception):
-    """End with a status; what there was to say has been said, or is the message."""
+    """Ends the program with a status; the message, if there is one, is printed on stderr."""
 
     def __init__(self, status: int, message: str = "") -> None:
         super().__init__(message)
         self.status = status
 
 
-def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
-    """Run a command; every way out is a status."""
-    _speak_utf8()
-    _log_harmlessly()
+def run_guarded(program: click.Command, arguments: Sequence[str] | None, name: str = "ferrule") -> int:
+    """Run a command and return its exit status, also for every exception.
+
+    Args:
+        program: the command.
+        arguments: without the program's name; ``None`` for those of this process.
+        name: the name of the program in help texts.
+    """
+    _use_utf8()
+    _escape_warnings()
     try:
-        status = program.main(
-            None if arguments is None else list(arguments), prog_name="ferrule", standalone_mode=False
-        )
+        status = program.main(None if arguments is None else list(arguments), prog_name=name, standalone_mode=False)
         _flush()
         return status if isinstance(status, int) else EXIT_OK
     except click.exceptions.Exit as done:
@@ -77,15 +82,17 @@ def run_guarded(program: click.Command, arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # `ferrule list … | head`: the reader has seen enough
+    except BrokenPipeError:  # the reader of a pipe has ended, as in `ferrule list … | head`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the interpreter flushes it at exit
         return EXIT_OK
     except SystemExit as done:
-        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # click saw it first, and ends with 1
+        if type(sys.stdout).__name__.endswith(
+            "PacifyFlushWrapper"
+        ):  # click has replaced stdout, and exits with 1 for a broken pipe
             return EXIT_OK
         if done.code is None or isinstance(done.code, int):
             return done.code or EXIT_OK
-        click.echo(str(done.code), err=True)  # a served file's last words, as the interpreter would have said them
+        click.echo(str(done.code), err=True)  # the text of `sys.exit` in a served file, printed as the interpreter does
         return EXIT_FAILED
     except Quit as done:
         if str(done):
@@ -176,22 +183,22 @@ def _complain(sentence: str) -> None:
         pass
 
 
-def _log_harmlessly() -> None:
-    """Warnings go to stderr where logging is not set up, and may repeat what a server said."""
+def _escape_warnings() -> None:
+    """Escape control characters in warnings, which are printed on stderr if no logging is set up."""
     import logging
 
-    class Harmless(logging.Formatter):
+    class TerminalSafeFormatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
             from ferrule.client.calls.terminal_text import terminal_safe
 
             return terminal_safe(super().format(record))
 
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(Harmless())
+        logging.lastResort.setFormatter(TerminalSafeFormatter())
 
 
-def _speak_utf8() -> None:
-    """What servers say is Unicode, whatever the locale is, and half of a surrogate pair must not end the program."""
+def _use_utf8() -> None:
+    """Write UTF-8 to stdout and stderr in any locale, and escape lone surrogates, which would raise an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a program may have replaced the stream by another class
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""From ``server.py:app`` to the server object in it."""
+"""Loads the server object that ``server.py:app`` names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ferrule.cli.exits import EXIT_USAGE, Quit
 
-__all__ = ["USUAL_NAMES", "load_app", "lowlevel_of", "mentions_ferrule"]
+if TYPE_CHECKING:
+    from ferrule.app.settings import SettingField
+
+__all__ = ["USUAL_NAMES", "load_app", "lowlevel_of", "mentions_ferrule", "settings_of"]
 
 USUAL_NAMES = ("app", "mcp", "server")
 _FERRULE = re.compile(r"^\s*(?:from|import)\s+ferrule\b", re.MULTILINE)
@@ -36,7 +39,7 @@ def load_app(path: Path, attribute: str | None) -> Any:
     run. What it prints meanwhile goes to stderr: stdout belongs to the protocol.
 
     Args:
-        attribute: its name in the file; ``None`` takes ``app``, ``mcp``, ``server`` or the only one.
+        attribute: the server's name in the file; ``None`` for ``app``, ``mcp``, ``server``, or the only server.
 
     Raises:
         click.UsageError: ``attribute`` names no server.
@@ -47,18 +50,18 @@ def load_app(path: Path, attribute: str | None) -> Any:
         try:
             module = _import_file(path)
             if attribute is not None:
-                return _named(module, path, attribute)
+                return _served(_named(module, path, attribute))
         except click.UsageError:
             raise
-        except Exception as error:  # of the file, not of ours: its author wants the place and not our frames
-            raise Quit(EXIT_USAGE, f"{_place_in(error, path)}{path} cannot be loaded: {_told(error)}") from error
+        except Exception as error:  # the author of the file needs its frames, not Ferrule's
+            raise Quit(EXIT_USAGE, f"{_place_in(error, path)}{path} cannot be loaded: {_describe(error)}") from error
         for name in USUAL_NAMES:
             if _is_server(value := getattr(module, name, None)):  # the file of a user; a name may come from __getattr__
-                return value
+                return _served(value)
         found = {name: value for name, value in vars(module).items() if _is_server(value)}
     different = {id(value): value for value in found.values()}
     if len(different) == 1:
-        return next(iter(different.values()))
+        return _served(next(iter(different.values())))
     if not found:
         raise Quit(EXIT_USAGE, f"{path} has no MCPServer at its top level; name what makes it: {path}:NAME")
     choices = ", ".join(f"{path}:{name}" for name in found)
@@ -66,7 +69,7 @@ def load_app(path: Path, attribute: str | None) -> Any:
 
 
 def _place_in(error: Exception, path: Path) -> str:
-    """The traceback from the file on, without what leads to it; and without our frames where we refuse it in words."""
+    """Return the traceback from the frame of the file on; without Ferrule's own frames if Ferrule raised the error."""
     import traceback
 
     from ferrule.wire.faults import FerruleError
@@ -74,13 +77,13 @@ def _place_in(error: Exception, path: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = next((at for at, frame in enumerate(frames) if Path(frame.filename) == path.resolve()), len(frames))
     shown = frames[own:]
-    if isinstance(error, FerruleError):  # a client quotes the last lines only, and the file's own would be lost
+    if isinstance(error, FerruleError):  # clients show the last lines of stderr only, which would be Ferrule's frames
         ours = Path(__file__).resolve().parents[1]
         shown = [frame for frame in shown if not Path(frame.filename).is_relative_to(ours)]
     return "".join(traceback.format_list(shown))
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     import traceback
 
     return "".join(traceback.format_exception_only(error)).strip()
@@ -103,19 +106,37 @@ def _is_server(value: Any) -> bool:
     from ferrule.app.server import MCPServer
     from ferrule.kernel.server import Server
 
-    return isinstance(value, MCPServer | Server)
+    return isinstance(value, MCPServer | Server) or _is_gateway(value)
+
+
+def _is_gateway(value: Any) -> bool:
+    module = sys.modules.get("ferrule.client.gateway.gateway")  # the file has imported it if it has made one
+    return module is not None and isinstance(value, module.Gateway)
+
+
+def _served(value: Any) -> Any:
+    """Return a server as it is, and of a gateway its server in front."""
+    return value.server if _is_gateway(value) else value
 
 
 def lowlevel_of(app: Any) -> Any:
-    """Return the kernel's server of what `load_app` found."""
+    """Return the kernel's server of a server that `load_app` returned."""
     from ferrule.app.server import MCPServer
 
     found: Any = app
     return found.lowlevel if isinstance(app, MCPServer) else found
 
 
+def settings_of(app: Any) -> tuple[SettingField, ...]:
+    """Return the settings that a server of `load_app` declares; none for a low-level server."""
+    from ferrule.app.server import MCPServer
+
+    declared = app.declared_settings if isinstance(app, MCPServer) else None
+    return () if declared is None else declared.fields
+
+
 def _import_file(path: Path) -> ModuleType:
-    """Return the file as the module that it is: inside its package if it belongs to one."""
+    """Import a file and return its module, inside its package if it belongs to one."""
     path = path.resolve()
     root, parts = path.parent, [path.stem]
     while (root / "__init__.py").exists() and root.parent != root:

@@ -1,8 +1,8 @@
-"""What the commands print: tables and text for people, JSON for programs.
+"""Prints the output of commands: tables and text for people, JSON for programs.
 
-Results go to stdout, everything else (progress, logs, questions, complaints) to stderr, so a pipe carries results only.
-Text that a server chose goes through `terminal_safe` before it reaches a terminal: an escape sequence in a tool's
-description could otherwise rewrite what is on the screen.
+Results go to stdout, everything else (progress, logs, questions, errors) to stderr, so that a pipe has results only.
+Text from a server is escaped by `terminal_safe` before it is printed on a terminal: an escape sequence in a tool's
+description could otherwise change the screen.
 
 rich is used for tables if it is installed and stdout is a terminal, and nowhere else.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Return whether a person looks at the stream (stdout unless another is given)."""
+    """Return whether a stream is a terminal (stdout unless another is given)."""
     found = sys.stdout if stream is None else stream
     try:
         return found.isatty()
@@ -41,17 +41,17 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def print_text(text: str) -> None:
-    """A server's text on stdout: harmless on a terminal, as it is in a pipe."""
+    """Print a server's text on stdout: escaped on a terminal, unchanged in a pipe."""
     click.echo(terminal_safe(text) if is_terminal() else text, color=True)  # or click strips escapes
 
 
 def say(text: str) -> None:
-    """Something beside the result, on stderr."""
+    """Print text that is not part of the result, on stderr."""
     click.echo(terminal_safe(text) if is_terminal(sys.stderr) else text, err=True)
 
 
 def print_json(value: Any) -> None:
-    """A value of ours or of the wire as JSON on stdout."""
+    """Print a value as indented JSON on stdout."""
     from ferrule.wire.codec import to_builtins
 
     text = json.dumps(to_builtins(value), indent=2, ensure_ascii=False)
@@ -59,7 +59,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """The same in one line, sent at once: for programs that read while we write."""
+    """Print a value as one line of JSON on stdout and flush it, for programs that read the output line by line."""
     from ferrule.wire.codec import to_builtins
 
     text = json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":"))
@@ -68,7 +68,7 @@ def print_json_line(value: Any) -> None:
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table: rich's on a terminal where rich is installed, aligned text otherwise. Nothing is printed for no rows."""
+    """Print a table: by rich on a terminal if rich is installed, else as aligned text. Without rows, print nothing."""
     cells = [[terminal_safe(_one_line(value)) for value in row] for row in rows]
     if not cells:
         return
@@ -114,7 +114,7 @@ class Progress:
         self._is_shown = False
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """For ``on_progress``."""
+        """Show progress; the function for ``on_progress``."""
         words = terminal_safe(_one_line(message))
         if not self._is_bar:
             if self._verbose:
@@ -127,7 +127,7 @@ class Progress:
         self._is_shown = True
 
     def clear(self) -> None:
-        """Take the bar away, before something else is printed."""
+        """Remove the bar, before other text is printed."""
         if self._is_shown:
             width = max(20, shutil.get_terminal_size().columns - 1)
             sys.stderr.write(f"\r{' ' * width}\r")

@@ -9,47 +9,66 @@ import click
 
 from ferrule import __version__
 
-__all__ = ["COMMANDS", "program"]
+__all__ = ["COMMANDS", "load_command", "program"]
 
 COMMANDS: Final[dict[str, str]] = {
     "run": "Serve a file, or bridge a URL or command, over stdio or HTTP.",
+    "gateway": "Serve all servers of a configuration at one address.",
     "dev": "Open the inspector page: look at a server and call it in the browser.",
     "worker": "Run the tasks of a file's server, without any transport.",
+    "compat": "Run a server of the official SDK 1.x, unchanged (ferrule-compat).",
     "list": "List tools, resources, templates and prompts of a server.",
     "call": "Call a tool.",
     "read": "Read a resource.",
     "prompt": "Fill in a prompt.",
     "listen": "Show changes, log messages and notifications as they come.",
     "tasks": "Look at, answer and cancel tasks.",
+    "check": "Judge names, descriptions, schemas, hidden text and cost, without a model.",
+    "snapshot": "Write the definitions of a server into a file, with digests.",
+    "diff": "Show what changed between two versions of a server.",
     "inspect": "The full picture: capabilities, schemas, names, token cost.",
     "doctor": "Find out what works, what fails and why.",
+    "card": "Print the card of a server, or the servers of a domain.",
+    "bundle": "Make a file that desktop hosts install (.mcpb), and try it.",
+    "publish": "Make and judge server.json for the MCP registry; nothing is uploaded.",
     "install": "Put a server into a host's configuration, or take it out.",
     "new": "Make a project with a server and its tests.",
     "trace": "Record what a host and a server say; replay it as a test.",
     "completion": "Print the completion script of a shell.",
 }
-"""Name and help of each command, in the order of ``--help``; the module is ``ferrule.cli.commands.<name>_``."""
+"""Name and help of each command, in the order of ``--help``."""
+
+_FOLDERS: Final = {
+    **dict.fromkeys(("bundle", "card", "publish"), "publishing"),
+    **dict.fromkeys(("check", "diff", "snapshot"), "checking"),
+    "compat": "compatibility",
+    "gateway": "gateway",
+}
+"""Command → the folder of its module; the others are in ``commands``."""
+
+
+def load_command(name: str) -> click.Command:
+    """Import the module of a command of the table, ``<name>_`` in its folder, and return the command."""
+    module: Any = import_module(f"ferrule.cli.{_FOLDERS.get(name, 'commands')}.{name}_")
+    found: click.Command = module.command
+    return found
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table."""
+        """Return the names of the commands in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import it."""
-        if cmd_name not in COMMANDS:
-            return None
-        module: Any = import_module(f"ferrule.cli.commands.{cmd_name}_")
-        found: click.Command = module.command
-        return found
+        """Import the module of a command and return the command; ``None`` for an unknown name."""
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """With a suggestion for a name that is nearly one."""
+        """Return the command; the error for an unknown name suggests a similar one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -59,7 +78,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that nothing is imported."""
+        """Write the list of commands from the table, so that no module is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -1,10 +1,10 @@
-"""A server that is started again when its source changes: ``run --http --reload``.
+"""Restarts a server when its source changes: ``run --http --reload``.
 
-The supervisor binds once and hands the sockets down, so a server that is replaced never closes the port: connections
-that come meanwhile wait in the kernel's queue and are served by the next one. For development, with one process;
-several are the library's affair (``ferrule.transports.hosting.workers``), also when the command line starts them.
+The supervisor binds the sockets once and passes them to each server process, so that the port stays open during a
+restart: new connections wait in the operating system's queue for the next process. It is for development with one
+process; `ferrule.transports.hosting.workers` runs several.
 
-POSIX only: Windows cannot hand sockets down in this way.
+POSIX only: Windows cannot pass sockets in this way.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ferrule.cli.watching import POLL_S, SourceWatch
 __all__ = ["Supervisor"]
 
 STOP_S: Final = 15.0
-"""Seconds that a server gets to end; a little more than its own draining."""
+"""Seconds that a server has to end before it is killed; slightly more than it needs to drain its requests."""
 
 
 class Supervisor:
-    """Keeps a copy of a command alive until a signal comes.
+    """Runs a server process until a signal comes, and restarts it when a source changes.
 
     Args:
         command: the command line of the server; ``--fd N`` is added for each socket.
-        sockets: to hand down.
-        watch: the server is replaced when a source changes.
-        wait_s: waits this many seconds, or less when a signal comes.
-        on_started: called once signals are heard and the first server is on its way.
+        sockets: the sockets to pass to the process.
+        watch: reports changed source files.
+        wait_s: function that waits the given number of seconds, or until a signal comes.
+        on_started: called when the signal handlers are installed and the first process was started.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Supervisor:
         self._signal: int | None = None
 
     def run(self) -> int:
-        """Until a signal; the exit status."""
+        """Run until a signal comes, and return the exit status."""
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             self._start()
@@ -66,7 +66,7 @@ class Supervisor:
                 self._on_started()
             while self._signal is None:
                 self._wait_s(POLL_S)
-                self._look()
+                self._poll()
         finally:
             self._stop()
             for number, handler in previous.items():
@@ -80,14 +80,14 @@ class Supervisor:
         self._server = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, pass_fds=self._descriptors)
         self._is_buried = False
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._retired = [server for server in self._retired if server.poll() is None]
         server = self._server
         changed = self._watch.changed()
         if changed:
             say(f"reloading: {changed[0]}{f' and {len(changed) - 1} more' if len(changed) > 1 else ''} changed")
             if server is not None and server.poll() is None:
-                server.terminate()  # it drains; the next one starts at once, on the same sockets
+                server.terminate()  # it drains its requests; the next process starts at once, on the same sockets
                 self._retired.append(server)
             if self._signal is None:
                 self._start()

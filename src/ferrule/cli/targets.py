@@ -1,20 +1,20 @@
-"""What TARGET means on the command line.
+"""Reads the TARGET of a command line.
 
 In this order: a URL; a file that exists (``server.py``, ``server.py:app``, ``mcp.json``, ``mcp.json:NAME``, any other
 program); ``HOST:NAME`` of a host's configuration; a bare name that exactly one host has; a command line.
 
-What a person types runs with that person's whole environment, as in a shell. What a configuration names runs as a host
-would run it: with a few harmless variables and what the entry adds.
+A typed command runs with the whole environment of the user, as in a shell. A server of a configuration runs as a host
+runs it: with a short list of variables and those of the entry.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -22,20 +22,32 @@ from ferrule.client.addresses import has_scheme, is_bare_address
 
 if TYPE_CHECKING:
     from ferrule.client.targets import HttpTarget, StdioTarget
+    from ferrule.search.definitions import ToolSearchMode
 
-__all__ = ["ServerChoice", "complete_target", "python_command", "read_choice", "read_group"]
+__all__ = [
+    "ServerChoice",
+    "complete_target",
+    "configured_search",
+    "is_recording",
+    "python_command",
+    "read_choice",
+    "read_group",
+    "read_search",
+    "split_path",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerChoice:
-    """One server.
+    """The server that a TARGET names.
 
     Attributes:
-        text: as typed.
-        target: what a `Client` is made of.
-        file, attribute: the Ferrule file to load in this process, where it is one.
-        name: what to call it in a configuration.
-        from_config: the entry of a configuration that it comes from.
+        text: the TARGET as typed.
+        target: the target for a `Client`.
+        file, attribute: the Python file to load in this process, and the server's name in it; ``None`` for other
+            servers.
+        name: its name for a configuration.
+        from_config: the entry of a configuration that it comes from; ``None`` for others.
     """
 
     text: str
@@ -47,29 +59,29 @@ class ServerChoice:
 
     @property
     def is_http(self) -> bool:
-        """Whether it is a URL."""
+        """Whether the server is reached by a URL."""
         from ferrule.client.targets import HttpTarget
 
         return isinstance(self.target, HttpTarget)
 
 
 def python_command(*arguments: str) -> list[str]:
-    """This interpreter running this command line."""
+    """Return the command that runs Ferrule's command line in this interpreter."""
     return [sys.executable, "-m", "ferrule", *arguments]
 
 
 def read_choice(text: str) -> ServerChoice:
-    """Return the server that a TARGET means: a URL, a file, ``HOST:NAME``, a name in a configuration, or a command.
+    """Return the server that a TARGET names: a URL, a file, ``HOST:NAME``, a name in a configuration, or a command.
 
     Raises:
-        click.UsageError: it means nothing, or several things.
+        click.UsageError: there is no such server, or several match.
     """
     text = text.strip()
     if not text:
         raise click.UsageError("TARGET is empty")
     if has_scheme(text):
         return _url(text)
-    path, attribute = _split_path(text)
+    path, attribute = split_path(text)
     if path is not None:
         return _file(text, path, attribute)
     from_host = _from_hosts(text)
@@ -97,12 +109,17 @@ def _url(text: str) -> ServerChoice:
     return ServerChoice(text, target, (urlsplit(text).hostname or "").split(".")[0])
 
 
-def _split_path(text: str) -> tuple[Path | None, str | None]:
-    """Return an existing file, and what stands behind the last colon (a drive letter is not an attribute)."""
-    if Path(text).is_file():
+def split_path(text: str, is_there: Callable[[Path], bool] = Path.is_file) -> tuple[Path | None, str | None]:
+    """Return the existing file that a text names, and what stands after the last colon; ``None`` for each without.
+
+    Args:
+        text: ``server.py``, ``server.py:app``, ``C:\\server.py:app``: a drive letter is no file.
+        is_there: the test for existence; `Path.exists` accepts folders, too.
+    """
+    if is_there(Path(text)):
         return Path(text), None
     head, colon, tail = text.rpartition(":")
-    if colon and len(head) > 1 and Path(head).is_file():
+    if colon and len(head) > 1 and is_there(Path(head)):
         return Path(head), tail
     return None, None
 
@@ -128,6 +145,9 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         return _from_entries(text, str(path), servers, attribute)
+    if suffix == ".jsonl" and attribute is None:
+        command, *arguments = python_command("run", str(path))
+        return replace(_command(text, command, tuple(arguments)), name=path.stem)
     if suffix == ".py" and (attribute is not None or mentions_ferrule(path)):
         spelled = str(path) if attribute is None else f"{path}:{attribute}"
         command, *arguments = python_command("run", spelled)
@@ -140,6 +160,12 @@ def _file(text: str, path: Path, attribute: str | None) -> ServerChoice:
         raise click.UsageError(str(error)) from error
     server = target.server
     return replace(_command(text, server.command, tuple(server.args)), name=path.stem)
+
+
+def is_recording(text: str) -> bool:
+    """Return whether a TARGET is the file of a recording."""
+    path = Path(text.strip())
+    return path.suffix.lower() == ".jsonl" and path.is_file()
 
 
 def _command(text: str, command: str, arguments: tuple[str, ...]) -> ServerChoice:
@@ -172,9 +198,9 @@ def _from_hosts(text: str) -> ServerChoice | None:
 
 
 def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
-    """A configuration with several servers of which none is named: what to call it, and name → target.
+    """Return the name and the servers (name → target) of a configuration with several servers, of which none is chosen.
 
-    A target is an exception where its entry is wrong. ``None``: the text means one server, or nothing.
+    The target of a malformed entry is the exception. ``None`` if the text is not such a configuration.
 
     Raises:
         click.UsageError: the configuration cannot be read.
@@ -183,7 +209,7 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
     from ferrule.client.config import read_group as read_targets
 
     text = text.strip()
-    path, attribute = _split_path(text)
+    path, attribute = split_path(text)
     host = HOSTS.get(text.removesuffix(":")) if path is None and text.endswith(":") else None
     if path is not None and path.suffix.lower() in (".json", ".jsonc") and attribute is None:
         name, where, key = path.stem, path, None
@@ -200,8 +226,46 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
     return name, read_targets(servers, str(where)).servers
 
 
+def configured_search(text: str) -> ToolSearchMode:
+    """Return ``"toolSearch"`` of a configuration file, which stands beside its servers; ``False`` without.
+
+    Raises:
+        click.UsageError: it is no mode of a search.
+    """
+    from ferrule.client.config_file import load_config
+
+    path, _ = split_path(text.strip())
+    if path is None or path.suffix.lower() not in (".json", ".jsonc"):
+        return False
+    return read_search(load_config(path).get("toolSearch", False), f"{path}: toolSearch")
+
+
+def read_search(given: Any, source: str) -> ToolSearchMode:
+    """Return the mode of a search that a person wrote.
+
+    Args:
+        given: ``on``, ``off``, ``auto``, a number above 0, or a truth value.
+        source: what to call the place in errors.
+
+    Raises:
+        click.UsageError: it is no mode.
+    """
+    from ferrule.search.definitions import most_listed
+
+    mode: Any = given
+    if given in ("on", "off"):
+        mode = given == "on"
+    elif isinstance(given, str) and given.isascii() and given.isdigit():
+        mode = int(given)
+    try:
+        most_listed(mode)
+    except ValueError as error:
+        raise click.UsageError(f"{source} is on, off, auto or a number of tools above 0, not {given!r}") from error
+    return cast("ToolSearchMode", mode)
+
+
 def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str | None) -> ServerChoice:
-    from ferrule.cli.hosts.places import to_plain_entry
+    from ferrule.cli.hosts.entries import to_plain_entry
     from ferrule.client.config import read_group as read_targets
 
     if not servers:
@@ -218,12 +282,12 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Return shell completion: servers of hosts where one begins so, files otherwise."""
+    """Return the items for shell completion: matching servers of hosts if there are any, else files."""
     from click.shell_completion import CompletionItem
 
     from ferrule.cli.hosts.places import known_servers
 
     names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
     found = [CompletionItem(name) for name in names if incomplete and name.startswith(incomplete)]
-    # Not both: the scripts of bash and zsh throw names away as soon as files are asked for.
+    # Not both: the completion scripts of bash and zsh ignore names when files are requested.
     return found or [CompletionItem(incomplete, type="file")]

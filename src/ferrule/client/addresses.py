@@ -1,4 +1,4 @@
-"""What a URL and headers must be to be usable, judged when a client is made and not when it first connects."""
+"""Checks of the URL and the headers of a client, done when the client is made and not when it first connects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BARE_ADDRESS: Final = re.compile(r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}(?:[/
 
 
 def has_scheme(text: str) -> bool:
-    """Whether a text is meant as a URL."""
+    """Return whether a text is meant as a URL."""
     return _SCHEME.match(text) is not None
 
 
 def is_bare_address(text: str) -> bool:
-    """Whether a text is an address without its scheme, such as ``localhost:8000/mcp``."""
+    """Return whether a text is an address without its scheme, such as ``localhost:8000/mcp``."""
     return _BARE_ADDRESS.fullmatch(text) is not None
 
 
@@ -29,7 +29,7 @@ def checked_url(url: str) -> str:
 
     Raises:
         TypeError: it is not text.
-        ValueError: it has no ``http`` or ``https`` scheme or no host, or its port is none.
+        ValueError: it has no ``http`` or ``https`` scheme, no host, or an invalid port.
     """
     if not isinstance(cast("object", url), str):
         raise TypeError(f"A URL is text, not {type(url).__name__}")

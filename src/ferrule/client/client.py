@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack
 from warnings import warn
 
 from ferrule._options import explains_arguments
 from ferrule.client.calls.cache import ResultCache
-from ferrule.client.calls.requests import NOT_GIVEN
+from ferrule.client.calls.request_sender import NOT_GIVEN
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.rounds import DEFAULT_MAX_ROUNDS
 from ferrule.client.calls.subscriptions import Subscription, SubscriptionSet
@@ -18,6 +19,7 @@ from ferrule.client.calls.tool_metadata import ToolMetadata
 from ferrule.client.calls.tools import ToolCalls, ToolResults
 from ferrule.client.config import read_target
 from ferrule.client.connection.connector import Session
+from ferrule.client.declared_extensions import as_declared, bind_extensions
 from ferrule.client.fast_calls import CallCounts, FastCalls
 from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.parts import ClientParts
@@ -26,12 +28,15 @@ from ferrule.client.settings import (
     CacheSettings,
     ClientSettings,
     ElicitationHandler,
+    Extensions,
     Handlers,
     HttpSettings,
     LogHandler,
     MessageHandler,
+    Pins,
     Roots,
     SamplingHandler,
+    SkillApprover,
     Timeouts,
     default_timeout_s,
 )
@@ -64,11 +69,22 @@ if TYPE_CHECKING:
     import ssl
 
     from ferrule.auth.client.oauth import OAuth
+    from ferrule.client.bridges.apis.known import ApiName
+    from ferrule.client.bridges.bridge import Answer
+    from ferrule.client.bridges.options import AnswerOptions, ToolsForOptions
+    from ferrule.client.pins.pinned_tools import PinnedTools
+    from ferrule.client.skills.calls import SkillCalls
+    from ferrule.client.skills.skill import ServerSkill
     from ferrule.transports.background import BackgroundTask
     from ferrule.transports.http.backend import HttpClient, TlsOptions
     from ferrule.transports.http.client import HttpAuth
 
 __all__ = ["Client"]
+
+ExtensionT = TypeVar("ExtensionT")
+
+_GROUP: Final = "ferrule.client.groups.group"
+"""Imported by name where a target is a group: the module stands on this one."""
 
 
 class Client:
@@ -80,31 +96,36 @@ class Client:
         target: a server object of this process, a URL, a `StdioServer`, a command line (text or list), the path of a
             script, or a configuration. One with ``mcpServers`` makes a `ClientGroup` instead, with the same calls.
         mode: ``"auto"`` detects the server's revision; ``"legacy"``, or a revision, requires it.
-        client_info: who we are.
+        client_info: name and version of this program; Ferrule's if not given.
         elicitation_handler: asks the user; see `ferrule.client.calls.forms` for ready-made ones.
-        elicitation_modes: what it can do: ``"form"``, ``"url"``.
-        sampling_handler: asks the model. sampling_tools: it can offer tools.
-        roots: folders to show, or a function that gives them.
-        log_handler: takes log messages. log_level: which (``"info"`` with a handler).
-        progress_handler: takes the progress of every call that has no ``on_progress`` of its own.
-        message_handler: takes every notification as ``(method, params)``.
-        extensions: identifier → settings, declared to the server.
-        timeout_s: seconds without an answer or progress before a call is given up; 300 by default, none for a server
-            of this process; ``None``: no bound. max_total_s: absolute bound in seconds.
+        elicitation_modes: the modes that it supports: ``"form"``, ``"url"``.
+        sampling_handler: asks the model. sampling_tools: whether it can offer tools to the model.
+        roots: the folders that the server may use, or a function that returns them.
+        log_handler: called with log messages. log_level: the level to request (``"info"`` with a handler).
+        progress_handler: called with the progress of every call that has no ``on_progress`` of its own.
+        message_handler: called with every notification as ``(method, params)``.
+        approve_skill: ``(skill) -> bool``, sync or async: asks the user before a skill is loaded, and again after its
+            files have changed; without it every skill may be loaded.
+        extensions: declared to the server: settings by identifier, or a list of `ClientExtension`.
+        timeout_s: seconds without a response or progress after which a call fails; 300 by default, no bound for a
+            server in this process; ``None``: no bound. max_total_s: absolute bound in seconds.
         reset_on_progress: progress restarts ``timeout_s``.
-        connect_timeout_s: bounds each step of connecting. probe_timeout_s: bounds the probe; by transport if ``None``.
-        max_rounds: rounds of questions that one call may take; 0: raise `InputRequiredError` instead.
+        connect_timeout_s: maximum time of each step of connecting, in seconds. probe_timeout_s: maximum time of the
+            probe for the modern era, in seconds; ``None``: the transport's default.
+        max_rounds: maximum number of rounds of questions in one call; 0: raise `InputRequiredError` instead.
         raise_on_error: failed tools raise `ToolFailed`.
-        validate_output: check structured results of tools that the program has listed against their schemas.
-        cache: keep what the server allows to keep; ``False``, or a `CacheStore` to share.
+        pins: a file of ``ferrule snapshot``, or its content: tools that differ from it, or that it does not have, are
+            left out of lists, and calls of them raise `DefinitionChanged`.
+        validate_output: validate structured results of tools that the program has listed against their schemas.
+        cache: keep results that the server allows to keep; ``False`` for none, or a `CacheStore` to share.
         cache_partition: name of the authorization context; made from the credential if ``None``.
-        clock: seconds since the epoch, for the cache.
-        restart: open a new connection, or process, when a call finds the last one ended.
-        prior_discover: another client's ``discovered``: no round trip before the first call.
+        clock: returns seconds since the epoch, for the cache.
+        restart: open a new connection, or start a new process, for a call after the last one has ended.
+        prior_discover: another client's ``discovered``, which saves the round trip before the first call.
         headers, auth, http, tls, proxy: for HTTP. ``auth`` is a bearer token or an `HttpAuth`; ``http`` your own HTTP
             client (httpx, httpx2, aiohttp, `HttpClient`), which stays open; ``tls`` a `TlsOptions` or SSL context;
             ``proxy`` a URL, ``None``, or ``"env"``.
-        listen: keep a stream open for what a legacy HTTP server says outside calls.
+        listen: keep a stream open for messages that a legacy HTTP server sends outside calls.
         max_message_bytes: larger messages are refused.
         fast_path: send plain calls of tools by a shorter path with the same results. ``False``, or the environment
             variable ``FERRULE_FAST_PATH=0``, sends all by the general path.
@@ -117,9 +138,8 @@ class Client:
             """A `ClientGroup` where the target names several servers."""
             found = read_target(target)
             if isinstance(found, GroupTarget):
-                from ferrule.client.groups.group import ClientGroup
-
-                return ClientGroup(found, client_class=cls, **options)
+                group: Any = import_module(_GROUP).ClientGroup
+                return group(found, client_class=cls, **options)
             return super().__new__(cls)
 
     @explains_arguments("Client")
@@ -138,7 +158,8 @@ class Client:
         log_level: str | None = None,
         progress_handler: OnProgress | None = None,
         message_handler: MessageHandler | None = None,
-        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        approve_skill: SkillApprover | None = None,
+        extensions: Extensions | None = None,
         timeout_s: float | None = NOT_GIVEN,
         max_total_s: float | None = None,
         reset_on_progress: bool = True,
@@ -146,6 +167,7 @@ class Client:
         probe_timeout_s: float | None = None,
         max_rounds: int = DEFAULT_MAX_ROUNDS,
         raise_on_error: bool = False,
+        pins: Pins | None = None,
         validate_output: bool = True,
         cache: CacheStore | bool = True,
         cache_partition: str | None = None,
@@ -165,10 +187,11 @@ class Client:
         found = read_target(target)
         if timeout_s is NOT_GIVEN:
             timeout_s = default_timeout_s(found)
+        declared = as_declared(extensions)
         settings = ClientSettings(
             mode=mode,
             client_info=client_info,
-            extensions=extensions or {},
+            extensions=declared,
             timeouts=Timeouts(
                 timeout_s=timeout_s,
                 max_total_s=max_total_s,
@@ -196,6 +219,7 @@ class Client:
                 log_level=log_level,
                 progress=progress_handler,
                 message=message_handler,
+                approve_skill=approve_skill,
             ),
             cache=CacheSettings(cache=cache, partition=cache_partition, clock=clock),
             max_rounds=max_rounds,
@@ -215,12 +239,23 @@ class Client:
         self._tasks = TaskCalls(parts.requests, parts.reader, parts.subscriptions, hooks, results)
         self._fast = FastCalls(parts.sessions, parts.reader, settings)
         self._tools = ToolCalls(self._tasks.send_call, parts.reader, results, parts.label)
+        self._pins = None if pins is None else _pinned(pins, parts)
+        self._skills: SkillCalls | None = None
+        self._extensions = bind_extensions(self, declared, hooks, parts) if declared else {}
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an unknown name; it suggests Ferrule's name for a name of another library."""
+            from ferrule._elsewhere import ON_CLIENT, explanation
+
+            raise AttributeError(explanation("Client", name, ON_CLIENT), name=name, obj=self)
 
     # -- facts ------------------------------------------------------------------------------------------------------
 
     @property
     def target(self) -> Target:
-        """What it connects to."""
+        """The server, as `ferrule.client.config.read_target` has read it."""
         return self._parts.target
 
     @property
@@ -239,12 +274,12 @@ class Client:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long it waits."""
+        """The client's time limits."""
         return self._settings.timeouts
 
     @property
     def log_level(self) -> str | None:
-        """Which log messages it asks for; ``None``: none. `set_log_level` changes it."""
+        """The level of log messages that the client requests; ``None``: no messages. `set_log_level` changes it."""
         return self._parts.log_level
 
     @property
@@ -254,7 +289,7 @@ class Client:
 
     @property
     def cache(self) -> ResultCache:
-        """The kept results of the server."""
+        """The cache of the server's results."""
         return self._parts.cache
 
     @property
@@ -264,7 +299,7 @@ class Client:
 
     @property
     def tool_metadata(self) -> ToolMetadata:
-        """What listed tools declare."""
+        """The declarations of listed tools: header annotations and output schemas."""
         return self._reader.metadata
 
     @property
@@ -279,12 +314,12 @@ class Client:
 
     @property
     def label(self) -> str:
-        """What to call the server in messages: `known_as`, else its URL, its command, its name."""
+        """The server's name for messages: `known_as`, else its URL, its command, or its name."""
         return self._parts.label()
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds without an answer or progress before a call is given up; ``None``: no bound."""
+        """Seconds without a response or progress after which a call fails; ``None``: no bound."""
         return self._settings.timeouts.timeout_s
 
     @property
@@ -333,8 +368,20 @@ class Client:
 
     @property
     def discovered(self) -> Mapping[str, Any]:
-        """The `DiscoverResult` or `InitializeResult` as JSON; a former can be another client's ``prior_discover``."""
+        """The `DiscoverResult` or `InitializeResult` as JSON; the former can be another client's ``prior_discover``."""
         return self.session.raw
+
+    def extension(self, kind: type[ExtensionT]) -> ExtensionT:
+        """Return this client's copy of an extension that ``extensions=`` has.
+
+        Args:
+            kind: the extension's class or a base of it, a subclass of `ferrule.extensions.client.ClientExtension`.
+
+        Raises:
+            KeyError: the client does not have it.
+        """
+        found: ExtensionT = self._extensions[kind]
+        return found
 
     # -- open and close ---------------------------------------------------------------------------------------------
 
@@ -345,18 +392,19 @@ class Client:
         await self.aclose()
 
     async def connect(self) -> Self:
-        """Connect and negotiate. Any task may close what this opened. Connecting twice is connecting once.
+        """Connect, negotiate a revision, and return this client. Any task may close it. A second call does nothing.
 
         Raises:
-            LocalError, RemoteError: it did not work; nothing is left open.
+            LocalError: no connection, or no common revision.
+            RemoteError: the server refused the handshake. After either error nothing is left open.
         """
         await self._sessions.connect()
         return self
 
     async def aclose(self) -> None:
-        """Close: calls under way fail with `ConnectionClosed`, tasks, processes and connections end, within a bound.
+        """Close the client, its processes and connections, within a bounded time. Calls fail with `ConnectionClosed`.
 
-        Any task; idempotent, and complete even where the caller is being cancelled. `connect` opens it again.
+        Any task may call it. Idempotent; it completes even if the caller is cancelled. `connect` opens it again.
         """
         await self._sessions.aclose()
 
@@ -376,16 +424,18 @@ class Client:
         """Send any request and return its result as JSON: with envelope, time-outs, recovery and rounds of input.
 
         Args:
-            timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
+            method: the method.
+            params: its params; ``None`` for none.
+            timeout_s: seconds without a response or progress; the client's if not given; ``None``: no bound.
             max_total_s: absolute bound in seconds, progress or not.
             on_progress: called with each progress: ``(progress, total, message)``; sync or async.
             meta: further keys of ``_meta``, beside those that ``params`` has and before them.
-            headers: gives further HTTP headers (mirrored parameters), anew for each attempt.
+            headers: returns further HTTP headers (mirrored parameters); called for each attempt.
 
         Raises:
-            RemoteError: the server answered with an error.
-            RequestTimeout, ConnectionClosed, HttpStatusError: no answer.
-            BadServerResponse: an answer of an unknown kind.
+            RemoteError: the server responded with an error.
+            RequestTimeout, ConnectionClosed, HttpStatusError: no response.
+            BadServerResponse: a result of an unknown type.
         """
         return await self._parts.requests.request(
             method,
@@ -400,15 +450,19 @@ class Client:
     # -- tools ------------------------------------------------------------------------------------------------------
 
     async def list_tools(self) -> list[Tool]:
-        """Return every tool, all pages. Over modern HTTP without those whose header annotations are invalid."""
+        """Return every tool, of all pages; over modern HTTP without those whose header annotations are invalid."""
         tools = await self._reader.all_tools()
         self.tool_metadata.show(tools)
-        return tools
+        return tools if self._pins is None else self._pins.kept(tools)
 
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """Return one page of tools; ``cursor`` is the last page's ``next_cursor``."""
         page = await self._reader.page("tools/list", ListToolsResult, cursor)
         self.tool_metadata.show(page.tools)
+        if self._pins is not None:
+            from msgspec.structs import replace
+
+            page = replace(page, tools=self._pins.kept(page.tools))
         return page
 
     async def call_tool(
@@ -428,19 +482,22 @@ class Client:
         """Call a tool.
 
         Args:
-            name: as listed.
-            arguments: by name; left out when ``None``.
-            timeout_s: seconds without an answer or progress; the client's if not given; ``None``: no bound.
+            name: the tool's name.
+            arguments: by name; not sent if ``None``.
+            timeout_s: seconds without a response or progress; the client's if not given; ``None``: no bound.
             max_total_s: absolute bound in seconds.
-            on_progress: ``(progress, total, message)``; sync or async.
-            result_type: class of ``.data``, if not the one of the tool's output schema.
-            raise_on_error: raise `ToolFailed` where the tool failed; the client's setting if not given.
+            on_progress: called with ``(progress, total, message)``; sync or async.
+            result_type: class of ``.data``; made from the tool's output schema if not given.
+            raise_on_error: raise `ToolFailed` if the tool failed; the client's setting if not given.
             meta: further keys of ``_meta``.
-            input_responses, request_state: go on from an `InputRequiredError` that the client did not answer.
+            input_responses, request_state: continue a call that ended with `InputRequiredError`.
 
         Raises:
             ToolFailed, InvalidToolOutput, RemoteError, RequestTimeout, ConnectionClosed: see `request`.
+            DefinitionChanged: the tool is not as pinned.
         """
+        if self._pins is not None:
+            await self._pins.admit(name)
         first: FirstOutcome | None = None
         raises = self.raise_on_error if raise_on_error is None else raise_on_error
         if (
@@ -478,6 +535,47 @@ class Client:
         }
         return await self._tools.call(params, options, result_type=result_type, raises=raises)
 
+    async def tools_for(self, api: ApiName, **options: Unpack[ToolsForOptions]) -> list[dict[str, Any]]:
+        """Return the tools as plain dicts for the API of a model: ``"anthropic"``, ``"openai"`` (Responses),
+        ``"openai-chat"``, ``"gemini"``, ``"gemini-openapi"`` or ``"json-schema"``.
+
+        Names and schemas are what that API takes, in an order that stays the same. No provider's package is imported.
+
+        Args:
+            api: the API.
+            options: **budget**: about how many tokens the definitions may take, any number by default; above it they
+                are deferred: by the API's own search, or by three tools that find, describe and call the others
+                (**defer**: ``"auto"``, ``"api"``, ``"search"``, ``"never"``). **always**: tools that are never
+                deferred. **strict**: use the API's strict mode for the tools that allow it.
+
+        Raises:
+            ValueError: there is no such API, or it has no search of its own for ``defer="api"``.
+        """
+        from ferrule.client.bridges.of_source import tools_for
+
+        return await tools_for(self, api, **options)
+
+    async def answer(self, response: Any, **options: Unpack[AnswerOptions]) -> Answer:
+        """Make the calls of a model's response, side by side, and return their results as messages of its API.
+
+        The list is ready to append to the conversation; it is empty if the response calls no tool. It also has
+        ``outcomes``, one for each call, and ``others``, calls that are not made here. An unknown tool, malformed
+        arguments, a call that was not approved or took too long is told to the model as an error.
+
+        Args:
+            response: an object of the provider's package, the final message of its stream, or the decoded JSON.
+            options: **approve**: called with a `ferrule.bridges.ToolUse` for each call, sync or async; ``True`` lets it
+                be made, ``False`` or a reason does not. **timeout_s** (60): seconds for each call. **max_calls** (64),
+                **max_concurrent** (16), **max_text_bytes** (100,000), **max_media_bytes** (5,000,000): bounds.
+                **media**: media types that the model takes. **others**: functions that the program runs itself.
+
+        Raises:
+            TypeError: this is no response of a known API.
+        """
+        from ferrule.client.bridges.of_source import answer
+
+        return await answer(self, response, **options)
+
     async def start_tool(
         self,
         name: str,
@@ -490,16 +588,20 @@ class Client:
     ) -> TaskHandle:
         """Call a tool as a task where the server offers one, and do not wait for its end.
 
-        In the modern era this request declares the tasks extension by itself and the server decides; in 2025-11-25 a
-        task is asked for if the server has tasks. A server that answers at once gives a handle that is finished.
+        In the modern era the request declares the tasks extension, and the server decides; in 2025-11-25 a task is
+        requested if the server supports tasks. If the server returns the result at once, the handle is finished.
 
         Args:
-            name, arguments, timeout_s, result_type, meta: as in `call_tool`; the time is that until the handle comes.
-            ttl_s: how long the server shall keep the task (2025-11-25; it may decide otherwise).
+            name, arguments, result_type, meta: as in `call_tool`.
+            timeout_s: seconds until the server has created the task.
+            ttl_s: seconds that the server is asked to keep the task (2025-11-25; it may choose another time).
 
         Raises:
             RemoteError: the server refuses the call.
+            DefinitionChanged: the tool is not as pinned.
         """
+        if self._pins is not None:
+            await self._pins.admit(name)
         return await self._tasks.start(
             name, arguments, ttl_s=ttl_s, timeout_s=timeout_s, result_type=result_type, meta=meta
         )
@@ -545,6 +647,49 @@ class Client:
             "resources/read", {"uri": str(uri)}, timeout_s=timeout_s, on_progress=on_progress, meta=meta
         )
         return self._reader.typed(raw, ReadResourceResult, "resources/read")
+
+    # -- skills -----------------------------------------------------------------------------------------------------
+
+    async def list_skills(self) -> list[ServerSkill]:
+        """Return the skills that the server lists, all pages. Their files are read when they are used, and not now.
+
+        A server may list only some: `get_skill` finds others by their URI. Malformed entries are left out.
+
+        Raises:
+            ExtensionNotOffered: the server does not offer skills.
+        """
+        return await (await self._skill_calls()).all()
+
+    async def get_skill(self, uri: str) -> ServerSkill:
+        """Return one skill by the URI of its ``SKILL.md``, listed or not.
+
+        Raises:
+            ExtensionNotOffered: the server does not offer skills.
+            RemoteError: it serves no skill there (-32602).
+            BadServerResponse: its entry is malformed.
+        """
+        return await (await self._skill_calls()).get(uri)
+
+    async def read_directory(self, uri: str) -> list[Resource]:
+        """Return what is directly in a directory, all pages; directories in it have the type ``inode/directory``.
+
+        Args:
+            uri: the directory, without a slash at its end.
+
+        Raises:
+            ExtensionNotOffered: the server does not declare ``directoryRead`` for skills.
+            RemoteError: there is no such directory (-32602).
+        """
+        return await (await self._skill_calls()).read_directory(uri)
+
+    async def _skill_calls(self) -> SkillCalls:
+        if self._skills is None:
+            from ferrule.client.skills.calls import OUTDATES, SkillCalls
+
+            self._skills = SkillCalls(self._parts.requests, self._reader, self._settings.handlers, self._parts.label)
+            self._parts.messages.add_outdates(OUTDATES)
+        await self._parts.session_again()
+        return self._skills
 
     # -- prompts ----------------------------------------------------------------------------------------------------
 
@@ -599,13 +744,14 @@ class Client:
     # -- ping, log level, changes -------------------------------------------------------------------------------------
 
     async def ping(self, *, timeout_s: float | None = 10.0) -> None:
-        """Find out whether the server answers: ``ping``, or in the modern era, which has none, ``server/discover``."""
+        """Check that the server responds: by ``ping``, in the modern era by ``server/discover``."""
         await self._parts.requests.ping(timeout_s)
 
     async def set_log_level(self, level: LoggingLevel | None) -> None:
-        """Which log messages to get: ``logging/setLevel``, or in the modern era a level in every later request.
+        """Set the level of log messages: by ``logging/setLevel``, or in the modern era in every later request.
 
-        ``None`` (modern only; a legacy server keeps its level) asks for none.
+        Args:
+            level: the lowest level to receive; ``None`` (modern only) for no log messages.
         """
         await self._parts.set_log_level(level)
 
@@ -623,7 +769,7 @@ class Client:
         uris: Iterable[str] = (),
         more: Mapping[str, Any] | None = None,
     ) -> Subscription:
-        """Return changes as they come: ``async for event in client.listen(tools=True, uris=[…])``.
+        """Return an iterator over changes: ``async for event in client.listen(tools=True, uris=[…])``.
 
         Args:
             tools, prompts, resources: changes of these lists.
@@ -632,10 +778,10 @@ class Client:
         """
         return self.subscriptions.subscription(tools=tools, prompts=prompts, resources=resources, uris=uris, more=more)
 
-    # -- for layers above ---------------------------------------------------------------------------------------------
+    # -- used by other layers -----------------------------------------------------------------------------------------
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
-        """Run something until it ends or this client closes."""
+        """Run a coroutine in a task, which is cancelled when this client closes."""
         return self._parts.start_task(work, name)
 
     def session_now(self) -> Session | None:
@@ -643,7 +789,7 @@ class Client:
         return self._parts.session_now()
 
     async def session_again(self) -> Session:
-        """Return a session that works, newly opened if need be."""
+        """Return a session that works; open a new one if necessary."""
         return await self._parts.session_again()
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
@@ -661,3 +807,9 @@ class Client:
     async def called(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
         """Return a tool's raw result as `call_tool` returns it."""
         return await self._tasks.outcome(name, raw, result_type)
+
+
+def _pinned(pins: Pins, parts: ClientParts) -> PinnedTools:
+    from ferrule.client.pins.pinned_tools import PinnedTools
+
+    return PinnedTools(pins, parts)

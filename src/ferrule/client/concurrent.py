@@ -1,4 +1,4 @@
-"""Several awaitables at once, first failure first, no exception group; on asyncio without a task group."""
+"""Runs coroutines concurrently; the first failure is raised as it is, not in an exception group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return their results in order. When one fails, the others are cancelled and awaited, and its error is raised."""
+    """Return the results in order. If one fails, the others are cancelled and awaited, and its error is raised."""
     works = list(coroutines)
     if len(works) == 1:
         return [await works[0]]

@@ -1,4 +1,4 @@
-"""Targets of a client: reads a URL, a command, a file, an object or a configuration.
+"""Reads the target of a client: a URL, a command, a file, an object or a configuration.
 
 A target is a server in this process, a URL, a `StdioServer`, a command line, a script, or a configuration in the
 common ``mcpServers`` form (a mapping, or the path of a JSON file). Nothing here connects.
@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
 from ferrule.client.addresses import has_scheme, is_bare_address
 from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config, read_entry
+from ferrule.client.config_settings import ServerSettings, ServerSettingsError, read_settings
 from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, PairTarget, StdioTarget, Target
 from ferrule.transports.stdio.client import StdioServer
 from ferrule.wire.json_types import is_mapping
@@ -62,7 +63,7 @@ def read_target(target: Any) -> Target:
     """Return the target that a value describes.
 
     Raises:
-        TypeError: it is nothing that a client can be made of.
+        TypeError: no client can be made of this type.
         ValueError: it is of a known kind but malformed.
         OSError: a configuration file cannot be read.
     """
@@ -108,7 +109,7 @@ def _kernel_server(target: Any) -> Any:
 def split_command(text: str, *, is_windows: bool = os.name == "nt") -> list[str]:
     """Return the words of a command line.
 
-    On Windows a backslash is a letter, and only double quotes hold words together.
+    On Windows a backslash is an ordinary character, and only double quotes group words.
     """
     if not is_windows:
         return shlex.split(text)
@@ -176,13 +177,26 @@ def read_group(servers: Mapping[str, Any], source: str) -> GroupTarget:
 
     Args:
         servers: by name.
-        source: what to call the configuration in errors.
+        source: the configuration's name for errors.
     """
-    return GroupTarget({name: _entry(name, entry, source) for name, entry in servers.items()})
+    found: dict[str, Any] = {}
+    settings: dict[str, ServerSettings] = {}
+    for name, entry in servers.items():
+        found[name] = _entry(name, entry, source)
+        if isinstance(found[name], Exception):
+            continue
+        try:
+            said = read_settings(entry, f"{source}: {name}")
+        except ServerSettingsError as error:
+            found[name] = ConfigError(str(error))
+        else:
+            if said != ServerSettings():
+                settings[name] = said
+    return GroupTarget(found, settings=settings)
 
 
 def _entry(name: str, entry: Any, source: str) -> Any:
-    """One server of a group; what is wrong with it concerns it alone."""
+    """Return the target of one entry, or the error that reading it raised: the other entries stay usable."""
     try:
         if isinstance(entry, str) and not has_scheme(entry.strip()):
             raise ConfigError(f"{source}: {name} is a text; it is an object with a 'command' or a 'url'")
@@ -197,5 +211,5 @@ def _entry(name: str, entry: Any, source: str) -> Any:
 
 
 def _is_target(entry: Any) -> bool:
-    """Whether an entry of a configuration made in Python is a target by itself, or a URL."""
+    """Return whether an entry of a configuration made in Python is itself a target, or a URL."""
     return entry is not None and not isinstance(entry, bool | int | float | list)

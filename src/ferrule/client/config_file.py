@@ -1,8 +1,8 @@
 """Configurations of hosts: the one reader of their files and entries, for `Client` and for the command line.
 
-Files hold comments, trailing commas and byte order marks; hosts spell a URL in three ways. What is plainly meant is
-taken. What is not is refused with file and key; nothing is guessed: text is not split into arguments, and nothing is
-run that an entry does not name as a command.
+Files may have comments, trailing commas and byte order marks, and hosts use three keys for a URL: all are accepted. An
+unclear entry is refused with the names of file and key. Nothing is guessed: text is not split into arguments, and only
+the command of an entry is run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from ferrule.client.jsonc import JsoncError, parse_jsonc
+from ferrule.client.config_settings import OTHER_KEYS, SETTING_KEYS
 from ferrule.client.targets import HttpTarget, StdioTarget
+from ferrule.protocol.jsonc import JsoncError, parse_jsonc
 from ferrule.transports.stdio.client import StdioServer
 from ferrule.wire.json_types import is_list, is_mapping
 
-__all__ = ["ConfigError", "find_servers", "is_entry", "load_config", "read_entry"]
+__all__ = ["ConfigError", "DisabledServer", "expanded", "find_servers", "is_entry", "load_config", "read_entry"]
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 _INPUT = re.compile(r"\$\{input:(?P<name>[^}]*)\}")
-_GROUPS: Final = ("mcpServers", "servers")
+_GROUPS: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "serverUrl", "httpUrl")
 _KEYS: Final = (
     "command",
@@ -38,13 +39,17 @@ _KEYS: Final = (
     "disabled",
     "enabled",
 )
-"""What is read of an entry. Hosts keep more in theirs (``timeout``, ``alwaysAllow`` …), which is passed over; a key
-that nearly is one of these is a mistake."""
+"""The keys that say what the server is; `ferrule.client.config_settings` reads those about its use. A key that is
+similar to one of either is refused as a spelling mistake."""
 _HTTP_TYPES: Final = frozenset({"http", "sse", "streamable-http", "streamableHttp", "streamable_http"})
 
 
 class ConfigError(ValueError):
-    """A configuration is not what it should be; the message names the file and the key."""
+    """A configuration is malformed; the message names the file and the key."""
+
+
+class DisabledServer(ConfigError):
+    """The configuration says that the server is not to be used."""
 
 
 def load_config(path: Path) -> Mapping[str, Any]:
@@ -73,8 +78,9 @@ def find_servers(document: Mapping[str, Any], where: str, key: str | None = None
     """Return the entries in a configuration, by name; ``None`` where there is no member for them.
 
     Args:
-        where: what to call the configuration in errors.
-        key: the member that holds them; ``None``: ``mcpServers``, ``servers``, or ``mcp.servers``.
+        where: the configuration's name for errors.
+        key: the member that holds them; ``None``: ``mcpServers``, ``servers``, ``context_servers`` (Zed), or
+            ``mcp.servers``.
 
     Raises:
         ConfigError: the member is not an object.
@@ -89,7 +95,7 @@ def find_servers(document: Mapping[str, Any], where: str, key: str | None = None
 
 
 def is_entry(document: Mapping[str, Any]) -> bool:
-    """Whether a configuration is the entry of one server."""
+    """Return whether a configuration is the entry of one server."""
     return "command" in document or any(key in document for key in _URLS)
 
 
@@ -97,15 +103,16 @@ def read_entry(entry: Any, where: str) -> HttpTarget | StdioTarget:
     """Return the server that an entry describes.
 
     Args:
-        where: what to call it in errors: file and keys.
+        where: its name for errors: file and keys.
 
     Raises:
-        ConfigError: see the message.
+        ConfigError: the entry is malformed or unclear.
+        DisabledServer: it has ``"disabled": true`` or ``"enabled": false``.
     """
     said = _object(entry, where)
     _check_keys(said, where)
     if said.get("disabled") is True or said.get("enabled") is False:
-        raise ConfigError(f"{where} is disabled")
+        raise DisabledServer(f"{where} is disabled")
     kind = said.get("type", said.get("transport"))
     kind = kind.get("type") if is_mapping(kind) else kind
     if kind is not None and kind != "stdio" and kind not in _HTTP_TYPES:
@@ -114,7 +121,7 @@ def read_entry(entry: Any, where: str) -> HttpTarget | StdioTarget:
     if urls and said.get("command") is not None:
         raise ConfigError(f"{where} has a 'command' and a {urls[0]!r}: which of the two is it?")
     if urls:
-        url = _expanded(_text(said[urls[0]], f"{where}.{urls[0]}"), f"{where}.{urls[0]}")
+        url = expanded(_text(said[urls[0]], f"{where}.{urls[0]}"), f"{where}.{urls[0]}")
         headers = _texts_by_name(said.get("headers"), f"{where}.headers")
         try:
             return HttpTarget(url.strip(), headers, is_sse=kind == "sse")
@@ -138,10 +145,8 @@ def _stdio(said: Mapping[str, Any], where: str) -> StdioServer:
     parts = [command] if isinstance(command, str) else command
     if not is_list(parts) or not parts:
         raise ConfigError(f"{where}.command is {_kind(command)}; it is the name of a program")
-    texts = [_expanded(_text(part, f"{where}.command"), f"{where}.command") for part in parts]
-    texts += [
-        _expanded(_plain(part, f"{where}.args[{at}]"), f"{where}.args") for at, part in enumerate(arguments or ())
-    ]
+    texts = [expanded(_text(part, f"{where}.command"), f"{where}.command") for part in parts]
+    texts += [expanded(_plain(part, f"{where}.args[{at}]"), f"{where}.args") for at, part in enumerate(arguments or ())]
     program = os.path.expanduser(texts[0])
     if not program.strip():
         raise ConfigError(f"{where}.command is empty")
@@ -151,7 +156,7 @@ def _stdio(said: Mapping[str, Any], where: str) -> StdioServer:
         )
     cwd = said.get("cwd")
     if cwd is not None:
-        cwd = os.path.expanduser(_expanded(_text(cwd, f"{where}.cwd"), f"{where}.cwd"))
+        cwd = os.path.expanduser(expanded(_text(cwd, f"{where}.cwd"), f"{where}.cwd"))
     return StdioServer(program, tuple(texts[1:]), env=env, cwd=cwd)
 
 
@@ -160,10 +165,12 @@ def _exists(program: str, path: str | None) -> bool:
 
 
 def _check_keys(said: Mapping[str, Any], where: str) -> None:
+    known_keys = (*_KEYS, *SETTING_KEYS)
     for key in said:
-        if key in _KEYS:
+        if key in _KEYS or key in SETTING_KEYS or key in OTHER_KEYS:
             continue
-        meant = get_close_matches(key, _KEYS, n=1, cutoff=0.8) or [known for known in _KEYS if known == key.lower()]
+        meant = get_close_matches(key, known_keys, n=1, cutoff=0.8)
+        meant = meant or [known for known in known_keys if known.lower() == key.lower()]
         if meant and meant[0] not in said:
             raise ConfigError(f"{where} has the unknown key {key!r}; did you mean {meant[0]!r}?")
 
@@ -181,7 +188,11 @@ def _text(value: Any, where: str) -> str:
 
 
 def _plain(value: Any, where: str) -> str:
-    """Text, or what has one plain spelling as text."""
+    """Return a text, number or boolean as text.
+
+    Raises:
+        ConfigError: it is another type.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else _text(value, where)
@@ -192,7 +203,7 @@ def _texts_by_name(value: Any, where: str) -> dict[str, str]:
         return {}
     found = _object(value, where)
     return {
-        str(name): _expanded(_plain(each, f"{where}.{name}"), f"{where}.{name}")
+        str(name): expanded(_plain(each, f"{where}.{name}"), f"{where}.{name}")
         for name, each in found.items()
         if each is not None
     }
@@ -210,8 +221,8 @@ def _kind(value: Any) -> str:
     return "an object" if is_mapping(value) else "a number"
 
 
-def _expanded(text: str, where: str) -> str:
-    """``${NAME}``, ``${env:NAME}`` and ``${NAME:-default}`` from the environment, as hosts do it.
+def expanded(text: str, where: str) -> str:
+    """Return text with ``${NAME}``, ``${env:NAME}`` and ``${NAME:-default}`` replaced from the environment.
 
     Raises:
         ConfigError: a variable without a default is not set, or a host would ask its user for the value.

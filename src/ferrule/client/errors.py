@@ -1,8 +1,8 @@
-"""The errors of a client beside those of its connection; one family, no exception groups.
+"""The errors of a client, apart from those of its connection. They are never raised in exception groups.
 
-`RemoteError` is what the server answered; everything else is a `LocalError` and never looks like an answer. Errors
-that pass through a client carry three facts where they apply: ``server`` (which one), ``method`` and ``after_s``
-(seconds since the call began).
+A `RemoteError` is an error response of the server; every other error is a `LocalError`. Errors that pass through a
+client get up to three attributes: ``server`` (the client's name for it), ``method`` and ``after_s`` (seconds since the
+call began).
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from ferrule.protocol.errors import FerruleError, LocalError
 
 __all__ = [
     "BadServerResponse",
+    "DefinitionChanged",
+    "ExtensionNotOffered",
     "InputNotProvided",
     "InputRequiredError",
     "InvalidToolOutput",
     "OutputNotCheckable",
+    "ServerUnavailable",
+    "SkillNotApproved",
+    "SkillVerificationFailed",
     "TooManyPages",
     "TooManyRounds",
     "UnknownServer",
@@ -26,15 +31,30 @@ __all__ = [
 
 
 class BadServerResponse(LocalError):
-    """The server's answer does not have the shape that its method demands (the server's fault)."""
+    """The server's result does not have the form that its method requires (the server's fault)."""
+
+
+class DefinitionChanged(LocalError):
+    """A tool is not called because its definition is not the pinned one (``Client(pins=…)``); nothing was sent.
+
+    Attributes:
+        tool: the tool's name.
+        changes: the members of the definition that differ; empty if the snapshot does not have the tool.
+    """
+
+    def __init__(self, tool: str, server: str, source: str, changes: list[str]) -> None:
+        what = f"differs from {source} in {', '.join(changes)}" if changes else f"is not in {source}"
+        super().__init__(f"The tool {tool!r} of {server} {what}. Look at it, then pin it again: ferrule snapshot")
+        self.tool = tool
+        self.changes = changes
 
 
 class InvalidToolOutput(BadServerResponse):
     """A tool's structured result breaks the output schema that the tool declares (the server's fault).
 
     Attributes:
-        tool: its name.
-        path: the path of the offending value.
+        tool: the tool's name.
+        path: the path of the invalid value.
     """
 
     def __init__(self, tool: str, why: str, path: str) -> None:
@@ -44,10 +64,10 @@ class InvalidToolOutput(BadServerResponse):
 
 
 class OutputNotCheckable(InvalidToolOutput):
-    """A tool's output schema asks for more work than a client does for it (the server's fault); the tool has run.
+    """Validating a result would take more work than a client allows (the server's fault); the tool has run.
 
     Attributes:
-        tool: its name.
+        tool: the tool's name.
         path: ``$``.
     """
 
@@ -62,7 +82,7 @@ class OutputNotCheckable(InvalidToolOutput):
 
 
 class InputRequiredError(LocalError):
-    """The server asks for input, and this client does not answer (``max_rounds=0``).
+    """The server asks for input, and this client is configured not to answer (``max_rounds=0``).
 
     Attributes:
         result: the raw `InputRequiredResult` as JSON. Call again with ``input_responses`` and ``request_state``.
@@ -76,7 +96,7 @@ class InputRequiredError(LocalError):
 
 
 class InputNotProvided(LocalError):
-    """The server asked for input that could not be given: no handler for it, or the handler failed or refused.
+    """The server asked for input that the client did not provide: no handler, or the handler failed or refused.
 
     Attributes:
         key: the server's key of the question.
@@ -101,18 +121,76 @@ class UnknownServer(LocalError):
     """A name does not begin with the prefix of any server of the group."""
 
 
+class ServerUnavailable(LocalError):
+    """A server is known not to respond, so the request was not sent; its cause is the last error of the connection.
+
+    Attributes:
+        down_since: when the connection was lost, in seconds since the epoch; ``None`` if it is not known.
+        next_attempt_at: when the next attempt to connect begins, in seconds since the epoch; ``None`` if none does.
+    """
+
+    def __init__(
+        self, server: str, sentence: str, *, down_since: float | None = None, next_attempt_at: float | None = None
+    ) -> None:
+        super().__init__(sentence)
+        self.server = server
+        self.down_since = down_since
+        self.next_attempt_at = next_attempt_at
+
+
+class ExtensionNotOffered(LocalError):
+    """The server does not declare an extension that a call needs.
+
+    Attributes:
+        identifier: the extension's identifier.
+    """
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"The server does not offer the extension {identifier}")
+        self.identifier = identifier
+
+
+class SkillVerificationFailed(LocalError):
+    """A file of a skill is not as the skill's entry describes it; it must not be used.
+
+    It is corrupt, was tampered with, or has changed since the entry was read: ``await skill.refresh()`` reads the entry
+    again, and until then the skill is not usable.
+
+    Attributes:
+        skill: the URI of the skill.
+        uri: the URI of the file, or the path that was asked for.
+    """
+
+    def __init__(self, skill: str, uri: str, why: str) -> None:
+        super().__init__(f"The skill {skill} cannot be used: {uri} {why}")
+        self.skill = skill
+        self.uri = uri
+
+
+class SkillNotApproved(LocalError):
+    """``approve_skill`` did not approve a skill.
+
+    Attributes:
+        skill: the URI of the skill.
+    """
+
+    def __init__(self, skill: str) -> None:
+        super().__init__(f"The skill {skill} was not approved")
+        self.skill = skill
+
+
 def has_facts(error: BaseException) -> bool:
     """Return whether the error has passed through a client."""
     return isinstance(error, FerruleError) and error.has_call_facts
 
 
 def note_facts(error: BaseException, server: str, method: str, after_s: float) -> None:
-    """Note on an error which server, which call and after how many seconds; only the innermost client notes it.
+    """Add the server, the method and the duration to an error; only the innermost client adds them.
 
-    Facts that an error has already (the process that ended, the method of the request) are kept.
+    Attributes that the error has already (the process that ended, the method of the request) are kept.
 
     Args:
-        error: nothing is noted on errors that are not Ferrule's.
+        error: the error; one that is not Ferrule's stays unchanged.
         server: the client's name for the server.
         method: the method of the request; ``"connect"`` while connecting.
         after_s: seconds since the call began.

@@ -1,7 +1,7 @@
-"""Which calls of tools go by the fast path, and how many did.
+"""Decides which calls of tools go by the fast path, and counts them.
 
-The fast path takes calls with nothing but a name, arguments and a time-out, on a connection that offers it. The general
-path takes all others, and goes on with whatever a call of the fast path ends with that is not a plain result.
+The fast path takes calls with only a name, arguments and a time-out, on a connection that offers it. The general path
+takes all other calls, and continues a call of the fast path whose outcome is not a plain result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from ferrule.client.calls.requests import NOT_GIVEN
+from ferrule.client.calls.request_sender import NOT_GIVEN
 from ferrule.client.fast_path.http import HttpFastPath, SendsPlainCalls
 from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.fast_path.prepared import MAX_PREPARED, PreparedCall
@@ -36,8 +36,8 @@ class CallCounts:
     """How many calls of tools each path has taken.
 
     Attributes:
-        fast: with a plain result, or given up by the caller, by the fast path.
-        general: all others, those that the fast path began included.
+        fast: calls that the fast path ended: with a plain result, or because the caller gave up.
+        general: all other calls, also those that the fast path began.
     """
 
     fast: int
@@ -59,15 +59,17 @@ class PlainCallSender(Protocol):
         headers: Mapping[str, str] | None,
         timeout_s: float | None,
         wait_s: float | None,
-    ) -> Awaitable[ToolResult | FirstOutcome]:
-        """Send a call and return its result, or what else became of it.
+    ) -> Awaitable[ToolResult | FirstOutcome] | None:
+        """Send a call and return its result, or the outcome that the general path continues from.
+
+        ``None`` for a call that the general path has to send.
 
         Args:
             prepared: the call.
             arguments: as JSON; empty for none.
-            headers: that mirror arguments, over HTTP; ``None`` for none.
-            timeout_s: seconds without an answer or progress; ``None``: no bound.
-            wait_s: seconds by which progress moves that end; ``None``: it does not.
+            headers: HTTP headers that mirror arguments; ``None`` for none.
+            timeout_s: seconds without a response or progress; ``None``: no bound.
+            wait_s: seconds from the last progress to the time-out; ``None``: progress does not extend the time.
         """
         ...
 
@@ -86,8 +88,8 @@ class FastCalls:
     """The fast path of one client, over all its sessions.
 
     Args:
-        sessions: give the session in use.
-        reader: knows which headers a call mirrors.
+        sessions: returns the session in use.
+        reader: returns the headers that mirror the arguments of a call.
         settings: the settings of the client.
 
     Attributes:
@@ -117,7 +119,7 @@ class FastCalls:
     def begin(
         self, name: str, arguments: Mapping[str, Any] | None, timeout_s: Any
     ) -> Awaitable[ToolResult | FirstOutcome] | None:
-        """Return what sends a call and gives its result; ``None`` if it has to go by the general path."""
+        """Start a call and return an awaitable of its result; ``None`` if it has to go by the general path."""
         session = self._sessions.current
         if session is None or session is not self._session or session.meta is not self._meta:
             self._take_up(session)

@@ -1,7 +1,7 @@
 """Keyword arguments that several signatures share, written once for type checkers and editors.
 
-`Client` spells its options out in its own ``__init__``; a test holds `ClientOptions` to that list. Their meaning, units
-and defaults stand there and at `Client.call_tool`.
+`Client.__init__` has the same options as `ClientOptions`, which a test checks. `Client` and `Client.call_tool` describe
+their meaning, units and defaults.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.auth.client.oauth import OAuth
-    from ferrule.client.settings import ElicitationHandler, LogHandler, MessageHandler, Roots, SamplingHandler
+    from ferrule.client.settings import (
+        ElicitationHandler,
+        Extensions,
+        LogHandler,
+        MessageHandler,
+        Pins,
+        Roots,
+        SamplingHandler,
+        SkillApprover,
+    )
     from ferrule.kernel.dispatch import OnProgress
     from ferrule.stores.cache import CacheStore
     from ferrule.transports.http.backend import HttpClient, TlsOptions
@@ -31,7 +40,7 @@ __all__ = [
 
 
 class ClientOptions(TypedDict, total=False):
-    """What `Client` takes beside its target."""
+    """The options of `Client`, without its target."""
 
     mode: str
     client_info: Implementation | None
@@ -44,7 +53,8 @@ class ClientOptions(TypedDict, total=False):
     log_level: str | None
     progress_handler: OnProgress | None
     message_handler: MessageHandler | None
-    extensions: Mapping[str, Mapping[str, Any]] | None
+    approve_skill: SkillApprover | None
+    extensions: Extensions | None
     timeout_s: float | None
     max_total_s: float | None
     reset_on_progress: bool
@@ -52,6 +62,7 @@ class ClientOptions(TypedDict, total=False):
     probe_timeout_s: float | None
     max_rounds: int
     raise_on_error: bool
+    pins: Pins | None
     validate_output: bool
     cache: CacheStore | bool
     cache_partition: str | None
@@ -70,7 +81,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class ReadResourceOptions(TypedDict, total=False):
-    """What `Client.read_resource` takes beside the URI."""
+    """The options of `Client.read_resource`, without the URI."""
 
     timeout_s: float | None
     on_progress: OnProgress | None
@@ -78,21 +89,21 @@ class ReadResourceOptions(TypedDict, total=False):
 
 
 class GetPromptOptions(TypedDict, total=False):
-    """What `Client.get_prompt` takes beside name and arguments."""
+    """The options of `Client.get_prompt`, without name and arguments."""
 
     timeout_s: float | None
     meta: Mapping[str, Any] | None
 
 
 class CompleteOptions(TypedDict, total=False):
-    """What `Client.complete` takes beside reference, argument and value."""
+    """The options of `Client.complete`, without reference, argument and value."""
 
     context: Mapping[str, str] | None
     timeout_s: float | None
 
 
 class ToolCallOptions(TypedDict, total=False):
-    """What `Client.call_tool` takes beside name and arguments."""
+    """The options of `Client.call_tool`, without name and arguments."""
 
     timeout_s: float | None
     max_total_s: float | None
@@ -105,7 +116,7 @@ class ToolCallOptions(TypedDict, total=False):
 
 
 class StartToolOptions(TypedDict, total=False):
-    """What `Client.start_tool` takes beside name and arguments."""
+    """The options of `Client.start_tool`, without name and arguments."""
 
     ttl_s: float | None
     timeout_s: float | None

@@ -1,7 +1,6 @@
-"""The parts of one client, made once and connected: who sends, who reads results, who takes what the server sends.
+"""The parts of one client: they send requests, read results, and handle the server's requests and notifications.
 
-`ferrule.Client` and the client of a gateway are thin over these; they differ in their options and in their
-`ServerHooks`.
+`ferrule.Client` and the client of a gateway consist of these parts, with different options and `ServerHooks`.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ferrule.client.calls.cache import MemoryCacheStore, ResultCache, context_of
 from ferrule.client.calls.lists import ResultReader
 from ferrule.client.calls.notifications import NotificationQueue
-from ferrule.client.calls.requests import RequestSender
+from ferrule.client.calls.request_sender import RequestSender
 from ferrule.client.calls.subscriptions import SubscriptionSet
 from ferrule.client.calls.tasks import task_meta
 from ferrule.client.calls.tool_metadata import ToolMetadata
 from ferrule.client.connection.authorization import bind_auth, explain_refusal
 from ferrule.client.connection.connector import Connector, Session
-from ferrule.client.connection.http import HttpOfClient
+from ferrule.client.connection.http import ClientHttp
 from ferrule.client.connection.sessions import SessionHooks, SessionManager
 from ferrule.client.errors import has_facts
-from ferrule.client.server_messages import LISTS_CHANGED_BY, ServerHooks, ServerMessages
+from ferrule.client.server_messages import ServerHooks, ServerMessages
 from ferrule.client.settings import CacheSettings, ClientSettings
 from ferrule.client.targets import GroupTarget, HttpTarget, Target
 from ferrule.kernel.dispatch import CallOptions
@@ -47,17 +46,17 @@ class ClientParts:
     """The parts of one client, made once and connected with each other.
 
     Args:
-        target: what to connect to.
-        settings: the settings of the client.
-        hooks: what to do with what the server asks and sends; used by this client only.
+        target: the server to connect to.
+        settings: the client's settings.
+        hooks: handle the server's requests and notifications; used by this client only.
 
     Attributes:
         known_as: the name of the server among others, in a configuration or a group; ``None`` if it has none.
-        log_level: which log messages to ask a new session for; ``None``: none.
+        log_level: the level of log messages to request in a new session; ``None``: no messages.
         sessions: opens the session, renews it and closes it.
         requests: sends one request.
-        reader: gives results their types, reads lists, and knows what listed tools declare.
-        messages: takes what the server asks and sends.
+        reader: converts results to their types, reads lists, and remembers the declarations of listed tools.
+        messages: handles the server's requests and notifications.
         subscriptions, cache: the subscriptions and the cache of the client.
     """
 
@@ -69,7 +68,7 @@ class ClientParts:
         self._timeouts = settings.timeouts
         self._hooks = hooks
         hooks.bind(self.label, self._session)
-        self._http = HttpOfClient(http, target)
+        self._http = ClientHttp(http, target)
         auth = bind_auth(http.auth, target, self._http.client, self._forget_results, self._spawn, self._http.user_agent)
         self.cache = _make_cache(settings.cache, context_of(target, auth, self._http.headers, http.http, http.tls))
         self.subscriptions = SubscriptionSet(self)
@@ -130,13 +129,13 @@ class ClientParts:
         return connector
 
     def label(self) -> str:
-        """Return what to call the server in messages: `known_as`, else its URL, its command, its name."""
+        """Return the server's name for messages: `known_as`, else its URL, its command, or its name."""
         return self.known_as or self.target.label
 
     def _session(self) -> Session | None:
         return self.sessions.current
 
-    # -- what a session needs of its client ---------------------------------------------------------------------------
+    # -- a new session ---------------------------------------------------------------------------
 
     async def _prepare_session(self, session: Session) -> None:
         """Set log level and subscriptions of a new session. A server that refuses them does not end the session."""
@@ -171,17 +170,17 @@ class ClientParts:
         session.meta = meta if level is None else {**meta, LOG_LEVEL_KEY: level}
 
     async def _explain_failure(self, error: BaseException) -> None:
-        """Add to the error of a client without credentials that it can be given some."""
+        """Add to a 401 error of a client without credentials how to configure them."""
         target = self.target
         if self.sessions.connector.auth is not None or not isinstance(target, HttpTarget) or has_facts(error):
             return
         if not self._http.has_authorization:
             await explain_refusal(error, target.url, self._http.client)
 
-    # -- what subscriptions stand on (see `SubscriptionHost`) ---------------------------------------------------------
+    # -- used by subscriptions (see `SubscriptionHost`) ---------------------------------------------------------
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
-        """Run something until it ends or this client closes."""
+        """Run a coroutine in a task, which is cancelled when this client closes."""
         return self.sessions.background.start(work, name)
 
     def session_now(self) -> Session | None:
@@ -189,7 +188,7 @@ class ClientParts:
         return self.sessions.working()
 
     async def session_again(self) -> Session:
-        """Return a session that works, newly opened if need be."""
+        """Return a session that works; open a new one if necessary."""
         return self.sessions.working() or await self.sessions.ensure()
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
@@ -201,7 +200,7 @@ class ClientParts:
     # -- credentials ------------------------------------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> bool:
-        """Run work that no caller's cancellation may end, and return whether it was started."""
+        """Run a coroutine in a task of the client, which no caller can cancel; return whether it was started."""
         background = self.sessions.background
         if background.is_closed:
             return False
@@ -209,8 +208,8 @@ class ClientParts:
         return True
 
     async def _forget_results(self) -> None:
-        """Drop every cached result: the credentials may be another user's now, or the server another one."""
-        await self.cache.invalidate(*(method for methods in LISTS_CHANGED_BY.values() for method in methods))
+        """Remove every cached result: the credentials may belong to another user, or the server may have changed."""
+        await self.cache.invalidate(*(method for methods in self.messages.outdates.values() for method in methods))
 
 
 def _make_cache(settings: CacheSettings, context: tuple[str, str]) -> ResultCache:

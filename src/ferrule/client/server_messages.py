@@ -1,19 +1,20 @@
-"""What a server asks and sends its client, and what the client makes of results that are not final.
+"""The requests and notifications of a server to its client, and results that are not final.
 
-`ServerHooks` is the one value in which clients differ: `ProgramHooks` gives everything to the program's handlers;
-the gateway has hooks that forward it to clients of its own.
+`ServerHooks` is the only part in which clients differ: `ProgramHooks` calls the program's handlers; the hooks of the
+gateway forward messages to the gateway's clients.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from ferrule.client.calls.callbacks import QuestionHandlers, ServerQuestion
-from ferrule.client.calls.requests import UnfinishedCall, UnfinishedHandler, meta_of
+from ferrule.client.calls.request_sender import UnfinishedCall, UnfinishedHandler, meta_of
 from ferrule.client.calls.rounds import is_input_required, run_rounds
 from ferrule.client.errors import BadServerResponse, InputNotProvided
+from ferrule.client.settings import declared_settings
 from ferrule.kernel.dispatch import DispatchContext
 from ferrule.protocol.errors import MCPError, MethodNotFound
 from ferrule.wire.codec import convert
@@ -38,33 +39,33 @@ LISTS_CHANGED_BY: Final = {
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list", "resources/read"),
     "notifications/resources/updated": ("resources/read",),
 }
-"""Notification → the requests whose kept results it makes old."""
+"""Notification → the methods whose cached results it makes outdated."""
 
 ResultHandler: TypeAlias = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Makes a final result of one of a type that an extension defines: ``(method, params, result) -> result``."""
+"""Returns a final result for one of a type that an extension defines: ``(method, params, result) -> result``."""
 
 
 class ServerHooks(UnfinishedHandler, Protocol):
-    """What a client does with what its server asks and sends; of one client."""
+    """Handles the server's requests, notifications and unfinished results for one client."""
 
     def bind(self, label: Callable[[], str], session_now: Callable[[], Session | None]) -> None:
-        """Take what returns the name of the server and the session in use; the client calls this once, first."""
+        """Store two functions: for the server's name and the session in use; the client calls this once, first."""
         return
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
-        """Return what to declare to a server of this revision, in the form of the newest one."""
+        """Return the capabilities to declare to a server of this revision, in the form of the newest one."""
         ...
 
     async def answer_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
         """Return the result of a legacy server's request.
 
         Raises:
-            MCPError: what the server gets instead.
+            MCPError: the error that the server receives.
         """
         ...
 
     async def take_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take a notification, in the form of the session's revision; cache and subscriptions have seen it already."""
+        """Handle a notification, in the form of the session's revision, after cache and subscriptions did."""
         ...
 
     async def prepare(self, session: Session) -> None:
@@ -73,13 +74,14 @@ class ServerHooks(UnfinishedHandler, Protocol):
 
 
 class ProgramHooks(ServerHooks):
-    """Hooks for which the program's own handlers answer.
+    """Hooks that call the program's handlers.
 
     Args:
         settings: the settings of the client; its handlers, its extensions and its bound of rounds.
 
     Attributes:
-        result_types: ``resultType`` → what makes a final result of it.
+        result_types: ``resultType`` → the function that returns a final result for it.
+        requests: the handlers of the server's requests that extensions define, by method.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -92,7 +94,8 @@ class ProgramHooks(ServerHooks):
             sampling_tools=handlers.sampling_tools,
             roots=handlers.roots,
         )
-        self._extensions = {name: dict(options) for name, options in settings.extensions.items()}
+        self.requests = self._questions.of_extensions
+        self._extensions = declared_settings(settings.extensions)
         self._max_rounds = settings.max_rounds
         self._label: Callable[[], str] = str
         self._session_now: Callable[[], Session | None] = lambda: None
@@ -134,7 +137,7 @@ class ProgramHooks(ServerHooks):
         return await handle(call.method, call.params, result)
 
     async def run_rounds(self, call: UnfinishedCall, result: dict[str, Any]) -> dict[str, Any]:
-        """Answer questions until the result is none; a result that is none is returned as it is."""
+        """Answer rounds of questions, and return the first result that is not ``input_required``."""
         if not is_input_required(result):
             return result
         return await run_rounds(
@@ -142,7 +145,7 @@ class ProgramHooks(ServerHooks):
         )
 
     async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Answer a modern server's question. A failure cannot be reported to it, so the call ends with the error.
+        """Return the answer to a modern server's question; a failure ends the call (there is no error for it).
 
         Raises:
             InputNotProvided: there is no handler for it, or the handler failed.
@@ -169,11 +172,16 @@ class ServerMessages:
     Args:
         hooks: the hooks of the client.
         handlers: the handlers of the program, for log messages and for every notification.
-        cache: loses what a notification says is old.
-        subscriptions: see every notification.
+        cache: removes the results that a notification makes outdated.
+        subscriptions: receive every notification.
         queue: calls handlers in order, outside the loop that reads.
-        label: returns what to call the server.
+        label: returns the server's name for messages.
         session_now: returns the session in use.
+
+    Attributes:
+        outdates: notification → the methods whose cached results it makes outdated.
+        of_extensions: notification of an extension → the function that takes its params.
+        on_tools_changed: called when the server has announced a change of its tools; ``None``: nobody asks.
     """
 
     def __init__(
@@ -194,25 +202,37 @@ class ServerMessages:
         self._queue = queue
         self._label = label
         self._session_now = session_now
+        self.outdates: Mapping[str, Iterable[str]] = LISTS_CHANGED_BY
+        self.of_extensions: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+        self.on_tools_changed: Callable[[], None] | None = None
+
+    def add_outdates(self, more: Mapping[str, Iterable[str]]) -> None:
+        """Add to `outdates`; a notification that is in it already gets further methods."""
+        added = {name: (*self.outdates.get(name, ()), *methods) for name, methods in more.items()}
+        self.outdates = {**self.outdates, **added}
 
     async def on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Answer a legacy server's request."""
+        """Return the result of a legacy server's request; see `ServerHooks.answer_request`."""
         return {} if method == "ping" else await self._hooks.answer_request(dctx, method, params)
 
     async def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        """Take a notification. This runs in the loop that reads: what may wait, or call this client, goes to a task."""
+        """Handle a notification. It runs in the loop that reads, so handlers that may wait run in a task."""
         session, sent = self._session_now(), params
         if session is not None and session.revision.renamed_fields:
             params = cast("Mapping[str, Any] | None", read_params(session.revision, method, params))
-        changed = LISTS_CHANGED_BY.get(method)
+        changed = self.outdates.get(method)
         if changed is not None:
             await self._cache.invalidate(*changed)
-        self._subscriptions.take(method, params)
+            if self.on_tools_changed is not None and "tools/list" in changed:
+                self.on_tools_changed()
+        self._subscriptions.on_notification(method, params)
         if method == "notifications/message" and self._handlers.log is not None:
             try:
                 self._queue.put(self._handlers.log, convert(dict(params or {}), LoggingMessageNotificationParams))
             except ConvertError as error:
                 logger.warning("Skipped a malformed log message of %s: %s", self._label(), error)
+        if self.of_extensions and (taken := self.of_extensions.get(method)) is not None:
+            self._queue.put(taken, params or {})
         if self._handlers.message is not None:
             self._queue.put(self._handlers.message, method, params or {})
         await self._hooks.take_notification(method, sent or {})

@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast
 
 from ferrule.client.targets import InProcessTarget, Target
-from ferrule.wire.types import LoggingMessageNotificationParams
 
 if TYPE_CHECKING:
     import ssl
@@ -30,14 +29,20 @@ __all__ = [
     "DEFAULT_TIMEOUT_S",
     "CacheSettings",
     "ClientSettings",
+    "DeclaredExtension",
     "ElicitationHandler",
+    "ExtensionRequestHandler",
+    "Extensions",
     "Handlers",
     "HttpSettings",
     "LogHandler",
     "MessageHandler",
+    "Pins",
     "Roots",
     "SamplingHandler",
+    "SkillApprover",
     "Timeouts",
+    "declared_settings",
     "default_timeout_s",
     "settings_of",
 ]
@@ -51,29 +56,76 @@ SamplingHandler: TypeAlias = Callable[..., Any]
 assistant's message that ends its turn. Raise `SamplingRefused` to refuse."""
 
 Roots: TypeAlias = "Sequence[Root | str | Path] | Callable[[], Any]"
-"""Folders to show: roots, ``file://`` URIs or paths, or a function (sync or async) that returns them."""
+"""The folders that a server may use: roots, ``file://`` URIs or paths, or a function (sync or async) for them."""
 
-LogHandler: TypeAlias = Callable[[LoggingMessageNotificationParams], Any]
-"""Takes each log message of the server; sync or async."""
+LogHandler: TypeAlias = Callable[..., Any]
+"""``(params: LoggingMessageNotificationParams)``, sync or async: called with each log message of the server. A
+`ferrule.ClientGroup` passes the server's name in the configuration as one more argument, if the function takes it."""
 
-MessageHandler: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
-"""Takes each notification of the server as ``(method, params)``, progress excepted; sync or async."""
+SkillApprover: TypeAlias = Callable[..., Any]
+"""``(skill: ServerSkill) -> bool``, sync or async: whether a skill may be loaded and its files read."""
+
+Pins: TypeAlias = "str | Path | Mapping[str, Any]"
+"""A snapshot of `ferrule snapshot`: the path of its file, or its content."""
+
+MessageHandler: TypeAlias = Callable[..., Any]
+"""``(method: str, params: Mapping[str, Any])``, sync or async: called with each notification of the server but
+progress. A `ferrule.ClientGroup` passes the server's name as one more argument, if the function takes it."""
+
+ExtensionRequestHandler: TypeAlias = Callable[..., Any]
+"""``(params: Mapping[str, Any], question: ServerQuestion) -> result``, sync or async: answers a request of the server
+that an extension defines."""
+
+
+class DeclaredExtension(Protocol):
+    """The client's half of an extension; to write one, subclass `ferrule.extensions.client.ClientExtension`."""
+
+    identifier: ClassVar[str]
+    """``reverse.domain/name``."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the settings to declare."""
+        ...
+
+    def result_types(self) -> Mapping[str, Callable[[str, dict[str, Any], dict[str, Any]], Any]]:
+        """Return, by ``resultType``, the function that makes a final result of such a result."""
+        ...
+
+    def notifications(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
+        """Return the functions that take the server's notifications, by method."""
+        ...
+
+    def requests(self) -> Mapping[str, ExtensionRequestHandler]:
+        """Return the functions that answer the server's requests, by method."""
+        ...
+
+    def outdates(self) -> Mapping[str, Iterable[str]]:
+        """Return, by notification, the methods whose cached results the notification makes outdated."""
+        ...
+
+    def bound_to(self, client: Any) -> Self:
+        """Return a copy that belongs to a `Client`."""
+        ...
+
+
+Extensions: TypeAlias = "Mapping[str, Mapping[str, Any]] | Iterable[DeclaredExtension]"
+"""The extensions that a client declares: settings by identifier, or the client's halves of extensions."""
 
 DEFAULT_TIMEOUT_S: Final = 300.0
-"""Seconds without an answer or progress before a call is given up. Long, because tools may be; finite, because a
-server may be dead."""
+"""Seconds without a response or progress after which a call fails. Tools may take long, but a server may also have
+stopped responding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long a client waits; all in seconds.
+    """The time limits of a client, in seconds.
 
     Attributes:
-        timeout_s: without an answer or progress before a call is given up; ``None``: no bound.
+        timeout_s: time without a response or progress after which a call fails; ``None``: no bound.
         max_total_s: absolute bound of a call, progress or not; ``None``: no bound.
         reset_on_progress: whether progress restarts ``timeout_s``.
-        connect_timeout_s: bounds each step of connecting.
-        probe_timeout_s: bounds the probe for the modern era; ``None``: the default of the transport.
+        connect_timeout_s: maximum time of each step of connecting.
+        probe_timeout_s: maximum time of the probe for the modern era; ``None``: the transport's default.
     """
 
     timeout_s: float | None = DEFAULT_TIMEOUT_S
@@ -85,15 +137,15 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """How a client uses HTTP; without meaning for other transports.
+    """The settings of a client for HTTP; other transports ignore them.
 
     Attributes:
-        headers: the headers of every request, beside those of the target.
+        headers: headers of every request, in addition to those of the target.
         auth: ``"oauth"``, a bearer token, an `OAuth`, an `HttpAuth`, or ``None``.
         http: an HTTP client of the program's own, which stays open when the client closes; ``None``: one is made when
             it is first needed.
-        tls: how to trust the server; ``None``: the system's trust.
-        proxy: URL of a proxy, ``"env"`` (by the environment's variables), or ``None`` for none.
+        tls: the certificates to trust and to send; ``None``: those of the system, and no client certificate.
+        proxy: URL of a proxy, ``"env"`` (from environment variables), or ``None`` for no proxy.
         cookies: keep the cookies of the server between requests.
         listen: keep a stream open for what a legacy server sends outside calls.
         max_message_bytes: larger messages are refused.
@@ -114,7 +166,7 @@ class CacheSettings:
     """Where a client keeps the results that its server allows to be kept.
 
     Attributes:
-        cache: ``True``: in memory; ``False``: nothing is kept; or a store, which may be shared.
+        cache: ``True``: keep results in memory; ``False``: keep none; or a store, which may be shared.
         partition: name of the authorization context; ``None``: made from the credential.
         clock: returns seconds since the epoch.
     """
@@ -129,12 +181,13 @@ class Handlers:
     """The functions of the program that a client calls for its server; each may be sync or async.
 
     Attributes:
-        elicitation: asks the user. elicitation_modes: what it can do.
-        sampling: asks the model. sampling_tools: whether it can offer tools.
-        roots: folders to show, or a function that returns them.
-        log: takes log messages. log_level: which to ask for; ``"info"`` with a handler.
-        progress: takes the progress of every call that has no ``on_progress`` of its own.
-        message: takes every notification as ``(method, params)``.
+        elicitation: asks the user. elicitation_modes: the modes that it supports.
+        sampling: asks the model. sampling_tools: whether it can offer tools to the model.
+        roots: the folders that the server may use, or a function that returns them.
+        log: called with log messages. log_level: the level to request; ``"info"`` with a handler.
+        progress: called with the progress of every call that has no ``on_progress`` of its own.
+        message: called with every notification as ``(method, params)``.
+        approve_skill: decides whether a skill may be loaded.
     """
 
     elicitation: ElicitationHandler | None = None
@@ -146,6 +199,7 @@ class Handlers:
     log_level: str | None = None
     progress: OnProgress | None = None
     message: MessageHandler | None = None
+    approve_skill: SkillApprover | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +209,17 @@ class ClientSettings:
     Attributes:
         mode: ``"auto"``, ``"legacy"`` or a revision.
         client_info: name and version of the program; ``None``: Ferrule's.
-        extensions: to declare, by identifier.
-        timeouts, http, handlers, cache: see each.
-        max_rounds: rounds of questions that one call may take.
-        restart: open a new session when a call finds the last one ended.
-        prior_discover: another client's ``discovered``; ``None``: ask the server.
+        extensions: the extensions to declare.
+        timeouts, http, handlers, cache: see `Timeouts`, `HttpSettings`, `Handlers` and `CacheSettings`.
+        max_rounds: maximum number of rounds of questions in one call.
+        restart: open a new session for a call after the last one has ended.
+        prior_discover: another client's ``discovered``; ``None``: send ``server/discover``.
         fast_path: send plain calls of tools by a shorter path with the same results.
     """
 
     mode: str = "auto"
     client_info: Implementation | None = None
-    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    extensions: Extensions = field(default_factory=dict[str, Mapping[str, Any]])
     timeouts: Timeouts = field(default_factory=Timeouts)
     http: HttpSettings = field(default_factory=HttpSettings)
     handlers: Handlers = field(default_factory=Handlers)
@@ -184,12 +238,17 @@ _OPTION_OF: Final = {
     "message": "message_handler",
     "partition": "cache_partition",
 }
-"""Field of a settings value → the option that it holds, where the names differ."""
+"""Field of a settings value → the option that it stores, where the names differ."""
 
 
 def settings_of(options: ClientOptions, target: Target) -> ClientSettings:
-    """Return options that are named as those of `ferrule.Client` as settings; those that are not given are the
-    defaults."""
+    """Return options of `ferrule.Client`, by name, as settings; options that are not given have their defaults.
+
+    Raises:
+        TypeError: ``pins`` is given, which only a `ferrule.Client` observes.
+    """
+    if options.get("pins") is not None:
+        raise TypeError("pins= is an option of Client: a gateway forwards every definition")
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None or name in _NONE}
     given.setdefault("timeout_s", default_timeout_s(target))
     parts = {
@@ -203,13 +262,20 @@ def settings_of(options: ClientOptions, target: Target) -> ClientSettings:
 
 
 def default_timeout_s(target: Target) -> float | None:
-    """Return the bound of calls where the program sets none; ``None`` for calls into this process, which are function
-    calls."""
+    """Return the default of ``timeout_s``; ``None`` for a server in this process, whose handlers run directly."""
     return None if isinstance(target, InProcessTarget) else DEFAULT_TIMEOUT_S
 
 
+def declared_settings(extensions: Extensions) -> dict[str, dict[str, Any]]:
+    """Return the settings to declare, by identifier."""
+    if isinstance(extensions, Mapping):
+        given = cast("Mapping[str, Mapping[str, Any]]", extensions)
+        return {name: dict(settings) for name, settings in given.items()}
+    return {each.identifier: dict(each.settings()) for each in extensions}
+
+
 _NONE: Final = frozenset({"timeout_s", "proxy"})
-"""Options whose ``None`` is not their default."""
+"""Options for which ``None`` is a value and not the default."""
 
 
 def _filled(kind: Any, given: Mapping[str, Any]) -> Any:

@@ -1,9 +1,9 @@
 """`SyncClient`: the same client without ``await``, for scripts and notebooks.
 
-One event loop in one daemon thread serves every synchronous client of the process. A call blocks the thread that
-makes it and no other; Ctrl-C cancels the call, which tells the server. Handlers and callbacks run in that thread, so
-they must not use the same client synchronously: that is refused instead of waiting for ever. After ``os.fork()`` the
-child gets a loop, a thread and connections of its own.
+One event loop in one daemon thread serves every synchronous client of the process. A call blocks only the calling
+thread; Ctrl-C cancels the call, also at the server. Handlers and callbacks run in the thread of the loop, so they must
+not use the same client synchronously: such a call raises an error, since it could never end. After ``os.fork()`` the
+child process gets a loop, a thread and connections of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from ferrule.client.client import Client
 from ferrule.transports.loop_thread import LoopThread, keep_for_parent
 
 if TYPE_CHECKING:
+    from ferrule.client.bridges.apis.known import ApiName
+    from ferrule.client.bridges.bridge import Answer
+    from ferrule.client.bridges.options import AnswerOptions, ToolsForOptions
     from ferrule.client.calls.results import ToolCallResult
     from ferrule.client.calls.subscriptions import ChangeEvent
     from ferrule.client.options import (
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
         ReadResourceOptions,
         ToolCallOptions,
     )
+    from ferrule.client.skills.skill import ServerSkill
     from ferrule.wire.types import (
         Completion,
         GetPromptResult,
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
         Tool,
     )
 
-__all__ = ["SyncClient"]
+__all__ = ["SyncClient", "SyncSkill"]
 
 T = TypeVar("T")
 
@@ -47,10 +51,51 @@ T = TypeVar("T")
 _loop = LoopThread("ferrule-sync")
 
 
-class SyncClient:
-    """A client whose methods return instead of being awaited; arguments as for `Client`, targets too.
+class SyncSkill:
+    """A `ServerSkill` with synchronous methods.
 
-    ``with SyncClient(target) as client:``, or `connect` and `close`. What is still open when the process exits is
+    Attributes:
+        skill: the asynchronous one, with all facts.
+    """
+
+    def __init__(self, skill: ServerSkill) -> None:
+        self.skill = skill
+
+    def __repr__(self) -> str:
+        return repr(self.skill)
+
+    @property
+    def name(self) -> str:
+        """See `ServerSkill.name`."""
+        return self.skill.name
+
+    @property
+    def description(self) -> str:
+        """See `ServerSkill.description`."""
+        return self.skill.description
+
+    @property
+    def uri(self) -> str:
+        """The URI of its ``SKILL.md``."""
+        return self.skill.uri
+
+    def load(self) -> str:
+        """See `ServerSkill.load`."""
+        return _loop.run(self.skill.load())
+
+    def read(self, path: str) -> bytes:
+        """See `ServerSkill.read`."""
+        return _loop.run(self.skill.read(path))
+
+    def refresh(self) -> None:
+        """See `ServerSkill.refresh`."""
+        _loop.run(self.skill.refresh())
+
+
+class SyncClient:
+    """A client with synchronous methods; targets and options are those of `Client`.
+
+    ``with SyncClient(target) as client:``, or `connect` and `close`. A client that is open when the process exits is
     closed then.
     """
 
@@ -62,8 +107,8 @@ class SyncClient:
 
     @property
     def client(self) -> Client:
-        """The client that does the work. In a forked process that is another one, connected on first use if this one
-        was connected before: connections and processes remain the parent's."""
+        """The asynchronous client that is used. In a forked process it is a new one, connected on first use if the
+        parent's was connected: connections and server processes still belong to the parent."""
         if self._pid != os.getpid():
             keep_for_parent(self._client)
             self._client, self._pid = self._make(), os.getpid()
@@ -118,6 +163,14 @@ class SyncClient:
         """See `Client.call_tool`."""
         return _loop.run(self.client.call_tool(name, arguments, **options))
 
+    def tools_for(self, api: ApiName, **options: Unpack[ToolsForOptions]) -> list[dict[str, Any]]:
+        """See `Client.tools_for`."""
+        return _loop.run(self.client.tools_for(api, **options))
+
+    def answer(self, response: Any, **options: Unpack[AnswerOptions]) -> Answer:
+        """See `Client.answer`."""
+        return _loop.run(self.client.answer(response, **options))
+
     def list_resources(self) -> list[Resource]:
         """See `Client.list_resources`."""
         return _loop.run(self.client.list_resources())
@@ -129,6 +182,14 @@ class SyncClient:
     def read_resource(self, uri: str, **options: Unpack[ReadResourceOptions]) -> ReadResourceResult:
         """See `Client.read_resource`."""
         return _loop.run(self.client.read_resource(uri, **options))
+
+    def list_skills(self) -> list[SyncSkill]:
+        """See `Client.list_skills`."""
+        return [SyncSkill(skill) for skill in _loop.run(self.client.list_skills())]
+
+    def get_skill(self, uri: str) -> SyncSkill:
+        """See `Client.get_skill`."""
+        return SyncSkill(_loop.run(self.client.get_skill(uri)))
 
     def list_prompts(self) -> list[Prompt]:
         """See `Client.list_prompts`."""
@@ -153,7 +214,7 @@ class SyncClient:
         _loop.run(self.client.set_log_level(level))
 
     def listen(self, **wanted: Any) -> Generator[ChangeEvent, None, None]:
-        """Changes as they come; see `Client.listen`. Ends when the iterator is closed."""
+        """Return an iterator over changes; see `Client.listen`. It ends when it is closed."""
         events: queue.SimpleQueue[ChangeEvent | BaseException] = queue.SimpleQueue()
 
         async def pump() -> None:

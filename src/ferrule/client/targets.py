@@ -1,6 +1,6 @@
 """Targets of a client: one frozen value for each kind of server, and one for a group of servers.
 
-`ferrule.client.config.read_target` makes them of what a program writes. Nothing here connects.
+`ferrule.client.config.read_target` makes them from the value that a program passes. Nothing here connects.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ferrule.client.addresses import checked_headers, checked_url
+from ferrule.client.config_settings import ServerSettings
 from ferrule.transports.stdio.client import StdioServer
 
 __all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target"]
@@ -22,8 +23,8 @@ class InProcessTarget:
     Attributes:
         server: the kernel's server.
         label: its name.
-        origin: returns the transport context of the caller for whom a request is made; ``None``: every request is made
-            for the owner of this process.
+        origin: returns the transport context of the caller for whom a request is made; ``None``: the owner of this
+            process makes every request.
         known_as: its name in the configuration; ``None`` outside one.
     """
 
@@ -39,7 +40,7 @@ class PairTarget:
 
     Attributes:
         read_stream, write_stream: the two halves; see `ferrule.kernel.dispatch`.
-        label: what to call the server.
+        label: the server's name for messages.
         known_as: its name in the configuration; ``None`` outside one.
     """
 
@@ -51,19 +52,21 @@ class PairTarget:
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """An endpoint.
+    """An HTTP endpoint.
 
     Attributes:
-        url: absolute.
-        headers: to add to every request.
-        is_sse: skip Streamable HTTP: the configuration says it is the two-endpoint transport.
-        known_as: its name in the configuration, as of every kind of target; ``None`` outside one.
+        url: the absolute URL.
+        headers: headers to add to every request.
+        is_sse: use the two-endpoint transport of 2024-11-05, as the configuration says, and not Streamable HTTP.
+        auth: the credentials where the client is given none, as for ``Client(auth=…)``; ``None`` without.
+        known_as: its name in the configuration; ``None`` outside one.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_sse: bool = False
     known_as: str | None = field(default=None, compare=False)
+    auth: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         checked_url(self.url)
@@ -71,7 +74,7 @@ class HttpTarget:
 
     @property
     def label(self) -> str:
-        """The URL without what may be secret in it."""
+        """The URL without user, password, query and fragment, which may be secret."""
         from urllib.parse import urlsplit
 
         parts = urlsplit(self.url)
@@ -102,13 +105,15 @@ class GroupTarget:
     """Several servers under their names.
 
     Attributes:
-        servers: name → a target, or the error that reading its entry gave.
-        label: what to call them all.
+        servers: name → target, or the error that reading its entry raised.
+        label: the name of the group for messages.
+        settings: name → what the configuration says about the use of the server, for servers that have such settings.
         known_as: always ``None``: a group is not a member of another one.
     """
 
     servers: Mapping[str, Any]
     label: str = "group"
+    settings: Mapping[str, ServerSettings] = field(default_factory=dict[str, ServerSettings])
     known_as: None = None
 
 

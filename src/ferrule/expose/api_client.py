@@ -1,4 +1,4 @@
-"""Requests to an API from functions of one's own: what `from_openapi` does for a tool, without a description.
+"""Sends requests to an API from a tool's own function, as `from_openapi` does for an operation of a description.
 
 ``ferrule new --from openapi.json`` writes servers that use it.
 """
@@ -21,23 +21,23 @@ from ferrule.wire.json_types import is_object
 __all__ = ["APIClient"]
 
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-"""Of an answer that are read, unless the client says otherwise."""
+"""Default of the maximum number of bytes of a response that are read."""
 
 _STYLES: dict[Location, Style] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 
 
 class APIClient:
-    """An API at one base URL; requests go nowhere else, and a redirect is not followed.
+    """An API at one base URL; requests are sent only below it, and redirects are not followed.
 
     Answers are what tools return: data of JSON, text, pictures and files. A refusal (400 to 499) is a `ToolError` with
     the API's messages, a failure (500 to 599) one without details.
 
     Args:
-        base_url: with the prefix of all paths, for instance ``https://api.example.com/v2``.
-        headers: sent with every request, credentials for instance.
-        timeout_s: seconds that one request may take.
+        base_url: the URL with the prefix of all paths, for instance ``https://api.example.com/v2``.
+        headers: headers of every request, for instance with credentials.
+        timeout_s: maximum time of one request, in seconds.
         max_response_bytes: the maximum number of bytes of an answer that are read.
-        caller: sends the requests in place of HTTP: an `ASGICaller` of a test's, for instance.
+        caller: sends the requests in place of HTTP, for instance an `ASGICaller` in a test.
 
     Raises:
         ValueError: the base URL is not an absolute ``http`` or ``https`` URL, or has a query.
@@ -72,17 +72,17 @@ class APIClient:
         styles: Mapping[str, Style] | None = None,
         joined: tuple[str, ...] = (),
     ) -> Any:
-        """Return what the API answers.
+        """Send a request and return the response as a tool's result.
 
         Args:
             method: the HTTP method.
-            path: below the base URL, with ``{name}`` for what ``values`` has.
-            values: steps of the path; what could end a step is percent-encoded.
-            query, headers, cookies: by name; ``None`` leaves one out.
+            path: the path below the base URL, with ``{name}`` for the members of ``values``.
+            values: values in the path; characters that could end a path segment are percent-encoded.
+            query, headers, cookies: values by name; one that is ``None`` is not sent.
             json: the body, as JSON; members of an object that are ``None`` are left out.
             form: the body, as a URL-encoded form; members that are ``None`` are left out.
-            text: the body.
-            content_type: the media type of the body, where it is another one than its form has.
+            text: the body, as text.
+            content_type: the media type of the body; ``None`` for that of the form.
             styles: how values that are lists or objects are written, by name (OpenAPI, "Style Values").
             joined: names of values that are lists or objects and are written as one value, not one for each member.
 
@@ -152,7 +152,7 @@ def _body(
 
 
 def _without_places(text: str) -> str:
-    """Return a message about an argument with its name as the caller wrote it."""
+    """Return a message about an argument, with the argument's name in the form that the caller used."""
     for location in _STYLES:
         text = text.replace(f"`{location} ", "`")
     return text

@@ -1,7 +1,7 @@
-"""Applications of this process: which framework made one, and `expose`, which makes a server of it.
+"""Applications in this process: the detection of their framework, and `expose`, which makes a server from one.
 
-The engine knows no framework. Each framework has a module in `ferrule.integrations`, named here and imported when an
-application of that framework is exposed; what it offers to the engine is an `Exposable`.
+This package does not depend on a framework. Each framework has a module in `ferrule.integrations`, which is named here
+and imported when an application of that framework is exposed. It makes an `Exposable`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ferrule.app.server import MCPServer
 from ferrule.expose.description.reader import Description
 from ferrule.expose.documents import Source
 from ferrule.expose.exchange import Caller
-from ferrule.expose.exposure import Exposure
+from ferrule.expose.exposure import Exposure, refresh_before_reads
 from ferrule.expose.openapi import read_openapi, settings_of
 from ferrule.expose.settings import ExposeKeywords, ExposeSettings, ValidateOutput
 
@@ -38,7 +38,7 @@ _FRAMEWORKS = {
     "quart.app:Quart": "ferrule.integrations.quart",
     "starlette.applications:Starlette": "ferrule.integrations.starlette_api",
 }
-"""Class of an application, as ``module:name``, and the module of ours that has ``exposable(app)`` for it."""
+"""Class of an application, as ``module:name`` → the module of Ferrule with the function ``exposable(app)`` for it."""
 
 
 class UnknownFramework(TypeError):
@@ -46,41 +46,41 @@ class UnknownFramework(TypeError):
 
 
 class Exposable(Protocol):
-    """An application, as the engine needs it."""
+    """An application in the form that `expose` uses."""
 
     @property
     def title(self) -> str | None:
-        """Name of the application for people; ``None`` where it has none."""
+        """The application's name for people; ``None`` without."""
         ...
 
     @property
     def caller(self) -> Caller:
-        """Sends requests into the application."""
+        """The object that sends requests to the application."""
         ...
 
     @property
     def validate_output(self) -> ValidateOutput:
-        """What is done with the schemas of answers, unless the user says otherwise."""
+        """The default of the option ``validate_output`` of `ExposeSettings` for this application."""
         ...
 
     def version(self) -> object:
-        """Return a value that changes when the operations of the application change; cheap, since each list asks."""
+        """Return a value that changes when the operations of the application change; called for each list."""
         ...
 
     def describe(self) -> Description:
-        """Return what the application offers now."""
+        """Return the description of the application's present operations."""
         ...
 
     def started(self) -> AbstractAsyncContextManager[None]:
-        """Return what runs the application's own start and end around the server, unless its host runs them."""
+        """Return a context that runs the application's own lifespan around the server's, unless the host runs it."""
         ...
 
 
 def exposable_of(app: Any) -> Exposable:
-    """Return what the engine needs of an application.
+    """Return the `Exposable` of an application.
 
     Raises:
-        UnknownFramework: no framework that is known made it.
+        UnknownFramework: the application's class is not one of a supported framework.
     """
     for kind in type(app).__mro__:
         module = _FRAMEWORKS.get(f"{kind.__module__}:{kind.__qualname__}")
@@ -105,18 +105,18 @@ def expose(
     """Return a server whose tools are operations of an application of this process.
 
     The application's own stack runs for each call: middleware, security, dependencies, validation, exception handlers.
-    Its description is read when the server starts or is first asked, and again when its routes have changed.
+    Its description is read when the server starts or gets its first request, and again when the routes have changed.
 
     Args:
         app: the application.
         name: the name of the server; ``None`` for the title of the application.
-        description: an OpenAPI document in the place of the framework's own, or a function that returns it, which is
+        description: an OpenAPI document in place of the framework's own, or a function that returns it, which is
             called again when the routes have changed. For frameworks whose descriptions another library makes.
-        server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
-        options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
+        server: further options of `MCPServer`; the default of ``tool_search`` is ``"auto"``.
+        options: the options of `ExposeSettings`. Nothing is exposed without ``include=``.
 
     Raises:
-        UnknownFramework: no framework that is known made ``app``.
+        UnknownFramework: the class of ``app`` is not one of a supported framework.
         TypeError: ``include`` is missing, or an option does not exist.
 
     The start of the server, or its first list, fails with `NothingMatches` if a pattern matches no operation, and with
@@ -152,21 +152,15 @@ class _LiveExposure:
 
     def attach(self, server: MCPServer[Any]) -> MCPServer[Any]:
         self._exposure = Exposure(server, self._caller, self._settings)
-        server.tools.serve()
-        indexes: list[Any] = [server.tools.index]
-        if self._settings.resources != ():
-            server.resources.serve()
-            indexes += [server.resources.fixed, server.resources.templates]
-        for index in indexes:
-            index.before_read = self.refresh
+        refresh_before_reads(server, self._settings, self.refresh)
         return server
 
     def refresh(self) -> None:
-        """Expose what the application offers now, if that has changed.
+        """Expose the application's present operations, if they have changed.
 
         Raises:
-            NotADescription: it has never been read, and cannot be.
-            NothingMatches: it has never been read, and a pattern matches no operation.
+            NotADescription: the first reading of the description fails.
+            NothingMatches: at the first reading, a pattern matches no operation.
         """
         exposure = self._exposure
         version = self._exposable.version()
@@ -180,7 +174,7 @@ class _LiveExposure:
         try:
             exposure.update(self._described().operations, strict=False)
         except Exception:
-            # The routes changed while the server runs: what was exposed before is still what clients know.
+            # The routes changed while the server runs: clients can still use the operations that were exposed before.
             logger.exception("the application changed, and its description cannot be read any more")
 
     def _described(self) -> Description:

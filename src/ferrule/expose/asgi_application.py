@@ -1,4 +1,4 @@
-"""What applications of ASGI frameworks have in common for `ferrule.expose.applications.Exposable`."""
+"""The base class of `ferrule.expose.applications.Exposable` for ASGI frameworks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["ASGIExposable"]
 
 
 class ASGIExposable:
-    """The base of a framework's `Exposable`: no title, no promise about answers, and one start for all servers.
+    """The base of a framework's `Exposable`: no title, unchecked responses, and one start for all servers.
 
-    A framework's class adds ``version`` and ``describe``, and overrides what it knows better.
+    A framework's class adds ``version`` and ``describe``, and may override the other members.
 
     Args:
         app: the application.
@@ -43,7 +43,7 @@ class ASGIExposable:
 
     @property
     def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Unless a framework says otherwise, nothing makes an answer fit what is described."""
+        """See `Exposable`. In most frameworks nothing makes a response fit its described schema."""
         return "off"
 
     def started(self) -> AbstractAsyncContextManager[None]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from msgspec.structs import replace
 
 from ferrule.app.errors import ToolError
 from ferrule.app.execution.context import Context
+from ferrule.expose.answers.challenges import refusal_of
 from ferrule.expose.answers.projection import Projection
 from ferrule.expose.answers.results import answer_of, with_next_page
 from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, CallerUnavailable, Origin
@@ -18,6 +19,7 @@ from ferrule.expose.operations import Operation
 from ferrule.expose.requests.build import InvalidArgument, build_request
 from ferrule.expose.requests.files import FileContents, InvalidFile, read_file_argument
 from ferrule.expose.settings import ExposeSettings
+from ferrule.kernel.concurrency.yielding import NEEDS_NO_LOOP
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.wire.codec import encode_str
 from ferrule.wire.json_types import is_list
@@ -27,14 +29,14 @@ __all__ = ["MAX_REDIRECTS", "OperationCall"]
 logger = logging.getLogger(__name__)
 
 FILE_TIMEOUT_S = 60.0
-"""Seconds for a file of another server."""
+"""Maximum time in seconds to read a file of another server."""
 
 MAX_REDIRECTS = 5
-"""Redirects of one call that are followed, all of them on the same origin."""
+"""Maximum number of redirects that a call follows, all on the same origin."""
 
 
 MAX_SHOWN_CHARS = 20_000
-"""Of an answer that contradicts its schema, in the error that holds it."""
+"""Maximum number of characters of a response that contradicts its schema, in the error with its text."""
 
 
 class OperationCall:
@@ -43,9 +45,10 @@ class OperationCall:
     Args:
         operation: the operation that is called.
         caller: sends the request.
-        settings: how it is exposed.
-        constants: values of arguments that the model does not give, by argument.
-        base_url: the base URL of links to large files; ``None`` takes the origin of the outer request.
+        settings: the options of `expose`.
+        constants: values of arguments that the model does not see, by argument.
+        base_url: the base URL of links to large files; ``None`` takes the origin of the outer request, and makes no
+            links where there is none.
         path_prefix: the path of the API below its origin, for redirects that name an absolute path.
         is_output_published: whether the tool has the operation's output schema, which answers then must fit.
         shows_next_page: whether a list with a further page says which arguments that needs.
@@ -75,11 +78,17 @@ class OperationCall:
         self._files = _file_arguments(operation)
         self._check: Callable[[Any], list[str]] | None = None
 
+    @property
+    def needs_no_loop(self) -> bool:
+        """Whether a thread can call it without an event loop: its caller can, and no argument is the URL of a file."""
+        return getattr(self._caller, NEEDS_NO_LOOP, False) and not self._files  # which most callers lack
+
     async def __call__(self, ctx: Context[Any], arguments: Mapping[str, Any]) -> Any:
-        """Return what the tool returns.
+        """Call the operation and return the tool's value.
 
         Raises:
             ToolError: an argument cannot be sent, or the API refused the request or did not answer.
+            RefusedByAPI, InsufficientScope: the API refused the caller's own credentials, and the answer can say so.
         """
         operation = self.operation
         given = {**arguments, **self._constants}
@@ -93,7 +102,15 @@ class OperationCall:
             request, response = await self._send(request, origin)
         except CallerUnavailable as error:
             raise ToolError(f"The call failed: {error}") from error
-        base_url = self._base_url if self._base_url is not None else f"{origin.scheme}://{origin.host}"
+        if response.status in (401, 403):
+            refusal = refusal_of(ctx, response, self._settings.forward_headers)
+            if refusal is not None:
+                raise refusal
+        base_url = self._base_url
+        if (
+            base_url is None and origin.scope is not None
+        ):  # without an outer request a link has no host that a client could open
+            base_url = f"{origin.scheme}://{origin.host}{response.prefix}"
         answer = answer_of(operation, request, response, projection=self._projection, base_url=base_url)
         if self._is_output_published or (self._settings.validate_output != "off" and 200 <= response.status < 300):
             self._compare(answer)
@@ -114,7 +131,7 @@ class OperationCall:
 
     def _redirected(self, request: ApiRequest, response: ApiResponse, origin: Origin) -> ApiRequest | None:
         location = response.header("location")
-        if not location or response.status not in (301, 302, 303, 307, 308):
+        if not location or "\\" in location or response.status not in (301, 302, 303, 307, 308):
             return None
         own = self._base_url or f"{origin.scheme}://{origin.host}"
         prefix = self._path_prefix
@@ -124,16 +141,16 @@ class OperationCall:
             is_own = target.username is None and _origin(target) == _origin(root)
         except ValueError:  # brackets in the place of a host, a port that is not a number
             return None
-        steps = unquote(target.path).split("/")
-        if not is_own or "." in steps or ".." in steps or not f"{target.path}/".startswith(f"{prefix}/"):
+        if not is_own or _leads_up(target.path) or not f"{target.path}/".startswith(f"{prefix}/"):
             return None
         changed = response.status == 303 or (response.status in (301, 302) and request.method == "POST")
         keeps = ("content-type",) if changed else ()
         return replace(
             request,
             method="GET" if changed and request.method != "HEAD" else request.method,
-            path=target.path[len(prefix) :] or "/",
-            query=target.query,
+            # Header values may have spaces and other letters, which a request line has not.
+            path=quote(target.path[len(prefix) :], safe=_KEPT_IN_PATH) or ("" if prefix else "/"),
+            query=quote(target.query, safe=f"{_KEPT_IN_PATH}?[]"),
             headers=tuple(pair for pair in request.headers if pair[0] not in keeps),
             body=b"" if changed else request.body,
             route="",
@@ -183,7 +200,7 @@ async def read_resource(ctx: Context[Any], uri: str) -> FileContents:
     """Return the contents of a resource of this server, as the sender of the request may read it.
 
     Raises:
-        InvalidFile: there is none, or it has no contents.
+        InvalidFile: there is no such resource, or it has no contents.
     """
     from base64 import b64decode
 
@@ -201,15 +218,15 @@ async def read_resource(ctx: Context[Any], uri: str) -> FileContents:
 
 
 async def fetch_file(url: str, origins: tuple[str, ...], max_bytes: int) -> FileContents:
-    """Return a file of another server; it is asked for without credentials, and redirects are not followed.
+    """Return a file of another server, requested without credentials and without following redirects.
 
     Args:
         url: the URL of the file.
-        origins: from which files may be read.
+        origins: the origins from which files may be read.
         max_bytes: the maximum number of bytes of the file.
 
     Raises:
-        InvalidFile: its origin is none of them, or it cannot be read.
+        InvalidFile: its origin is not one of ``origins``, or it cannot be read.
     """
     from ferrule.protocol.errors import LocalError, MCPError
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
@@ -245,12 +262,22 @@ def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
     return url.scheme, url.hostname, default if url.port is None else url.port
 
 
+_KEPT_IN_PATH = "/:@!$&'()*+,;=~%"
+
+
+def _leads_up(path: str) -> bool:
+    """Return whether a path has a step that leads up, as one of many servers may read it."""
+    # Some take a backslash for a slash, and some leave out what follows a semicolon.
+    steps = unquote(path).replace("\\", "/").split("/")
+    return any(step.partition(";")[0] in (".", "..") for step in steps)
+
+
 def origin_of(ctx: Context[Any], forward: tuple[str, ...]) -> Origin:
-    """Return what an application of this process sees of the outer request.
+    """Return the facts of the outer request for an application in this process.
 
     Args:
         ctx: the context of the call.
-        forward: names of the headers that are passed on, in lower case.
+        forward: names of the headers to forward, in lower case.
     """
     transport = ctx.transport
     headers = transport.headers

@@ -1,4 +1,4 @@
-"""Which operations are exposed, and under which name: nothing without being asked for.
+"""The choice of the operations to expose; by default none.
 
 A pattern is one of
 
@@ -33,7 +33,7 @@ _METHOD = re.compile(r"(?i:get|put|post|delete|options|head|patch|query)")
 
 
 class NothingMatches(ValueError):
-    """A pattern matches no operation: it is misspelt, or the API has changed."""
+    """A pattern that matches no operation: it is misspelt, or the API has changed."""
 
 
 def choose_operations(
@@ -43,8 +43,8 @@ def choose_operations(
 
     Args:
         operations: all of the API.
-        include, exclude: patterns, as `matcher` takes them.
-        strict: a pattern that matches nothing is an error; otherwise it is left aside.
+        include, exclude: patterns; see `matcher`.
+        strict: raise an error for a pattern that matches nothing; otherwise it is ignored.
 
     Raises:
         NothingMatches: ``strict``, and a pattern matches nothing.

@@ -1,7 +1,7 @@
-"""The server's own credentials for an API: where each one stands in a request.
+"""Adds the server's own credentials for an API to requests.
 
-Credentials are configuration. They are never arguments of a tool, and they go to the configured origin only, because
-no other origin is called.
+Credentials are configuration and never arguments of a tool. They are sent to the configured origin only, because no
+other origin is called.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, Origin
+from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, Origin, checked_secret
 from ferrule.expose.operations import ApiKey, Operation
 
 __all__ = ["Credentials", "WithCredentials"]
@@ -27,13 +27,15 @@ Credentials: TypeAlias = "Secret | Mapping[str, Secret] | Callable[[], Secret | 
 """One secret, one for each security scheme of the description, or a function that is called for each request."""
 
 
-class _Place(Struct, frozen=True, kw_only=True):
+class _KeyLocation(Struct, frozen=True, kw_only=True):
+    """The part of a request with a secret (header, cookie or query), its name, and a prefix of its value."""
+
     location: str
     name: str
     prefix: str = ""
 
 
-_AUTHORIZATION = _Place(location="header", name="authorization", prefix="Bearer ")
+_AUTHORIZATION = _KeyLocation(location="header", name="authorization", prefix="Bearer ")
 
 
 class WithCredentials:
@@ -41,37 +43,38 @@ class WithCredentials:
 
     Args:
         caller: sends the requests.
-        credentials: the credentials that are added.
-        operations: the operations of the API; the security schemes that they name say where a secret stands. Without
-            any of them it is a bearer token.
+        credentials: the credentials to add.
+        operations: the operations of the API, whose security schemes define the location of each secret. Without a
+            scheme a secret is a bearer token.
 
     Raises:
-        ValueError: a secret is given for a scheme that no operation names.
+        TypeError: a secret is neither a text nor a pair of texts.
+        ValueError: a secret is given for a scheme that no operation names, or has a line break.
     """
 
     def __init__(self, caller: Caller, credentials: Credentials, operations: Iterable[Operation]) -> None:
         self._caller = caller
         schemes = {key.scheme: key for operation in operations for both in operation.security for key in both}
-        self._fixed: list[tuple[_Place, Secret]] = []
+        self._fixed: list[tuple[_KeyLocation, Secret]] = []
         self._made: Callable[[], Any] | None = None
         if callable(credentials):
             self._made = credentials
-            self._place = _place_of(schemes)
+            self._location = _key_location(schemes)
         elif isinstance(credentials, Mapping):
             for name, secret in credentials.items():
                 if name not in schemes:
                     known = ", ".join(sorted(schemes)) or "none"
                     raise ValueError(f"the description has no security scheme {name!r}; it has: {known}")
-                self._fixed.append((_place_of({name: schemes[name]}), secret))
+                self._fixed.append((_key_location({name: schemes[name]}), _checked(secret)))
         else:
-            self._fixed.append((_place_of(schemes), credentials))
+            self._fixed.append((_key_location(schemes), _checked(credentials)))
 
     async def call(self, request: ApiRequest, origin: Origin, *, max_bytes: int) -> ApiResponse:
         """See `Caller.call`."""
         secrets = self._fixed
         if self._made is not None:
             secret = self._made()
-            secrets = [(self._place, await secret if isawaitable(secret) else secret)]
+            secrets = [(self._location, _checked(await secret if isawaitable(secret) else secret))]
         return await self._caller.call(_with(request, secrets), origin, max_bytes=max_bytes)
 
     async def aclose(self) -> None:
@@ -79,27 +82,47 @@ class WithCredentials:
         await self._caller.aclose()
 
 
-def _place_of(schemes: Mapping[str, ApiKey]) -> _Place:
+def _key_location(schemes: Mapping[str, ApiKey]) -> _KeyLocation:
     """Return the place of a secret: that of the only scheme, or of the first that is a token."""
     for key in schemes.values():
         if key.type == "apiKey" and key.name is not None and key.location is not None:
             if len(schemes) == 1:
-                return _Place(location=key.location, name=key.name)
+                return _KeyLocation(location=key.location, name=key.name)
+        elif key.type == "http" and key.http_scheme is not None and key.http_scheme.lower() != "bearer":
+            return _KeyLocation(location="header", name="authorization", prefix=f"{key.http_scheme.capitalize()} ")
         elif key.type in ("http", "oauth2", "openIdConnect"):
             return _AUTHORIZATION
     found = next((key for key in schemes.values() if key.name is not None and key.location is not None), None)
-    return _AUTHORIZATION if found is None else _Place(location=str(found.location), name=str(found.name))
+    return _AUTHORIZATION if found is None else _KeyLocation(location=str(found.location), name=str(found.name))
 
 
-def _with(request: ApiRequest, secrets: Iterable[tuple[_Place, Secret]]) -> ApiRequest:
+def _checked(secret: Any) -> Secret:
+    """Return a secret as it is; raises TypeError and ValueError as `WithCredentials`."""
+    if isinstance(secret, tuple):
+        parts: list[Any] = [*secret]
+        if len(parts) != 2:
+            raise ValueError("credentials of several parts are a user name and a password")
+        user = checked_secret("the user name of the credentials", parts[0])
+        if ":" in user:
+            raise ValueError("the user name of the credentials has a colon, which ends it (RFC 7617, section 2)")
+        return user, checked_secret("the password of the credentials", parts[1])
+    return checked_secret("the credentials", secret)
+
+
+def _value(place: _KeyLocation, secret: Secret) -> str:
+    """Return a secret as it stands in its place."""
+    if isinstance(secret, tuple) or (place.prefix == "Basic " and ":" in secret):
+        text = ":".join(secret) if isinstance(secret, tuple) else secret
+        return "Basic " + b64encode(text.encode()).decode()
+    # A value with a space names its scheme itself: "Token abc", "ApiKey abc".
+    return secret if " " in secret or not place.prefix else place.prefix + secret
+
+
+def _with(request: ApiRequest, secrets: Iterable[tuple[_KeyLocation, Secret]]) -> ApiRequest:
     headers = list(request.headers)
     query = request.query
     for place, secret in secrets:
-        if isinstance(secret, tuple):
-            value = "Basic " + b64encode(f"{secret[0]}:{secret[1]}".encode()).decode()
-        else:
-            # A value with a space names its scheme itself: "Token abc", "ApiKey abc".
-            value = secret if " " in secret or not place.prefix else place.prefix + secret
+        value = _value(place, secret)
         if place.location == "query":
             # A redirect may repeat the one that was sent.
             others = [pair for pair in query.split("&") if pair and unquote(pair.partition("=")[0]) != place.name]

@@ -1,7 +1,7 @@
-"""OpenAPI documents from files, URLs and values.
+"""Reads OpenAPI documents from files, URLs and values.
 
-A document is foreign data: its size, its nesting and what its YAML aliases expand to are bounded. So are the documents
-that it refers to, and where they may be: see `ReferencedDocuments`.
+A document is foreign data: its size, its nesting and the expansion of its YAML aliases are bounded.
+`ReferencedDocuments` bounds the documents that it refers to, and their locations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 from ferrule.expose.description.reader import NotADescription
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
-from ferrule.wire.json_types import is_array, is_object
+from ferrule.wire.json_types import is_object
+from ferrule.wire.yaml_data import YamlError, decode_yaml, plain_data
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
@@ -27,20 +28,18 @@ __all__ = [
 ]
 
 MAX_DOCUMENT_BYTES = 128 * 1024 * 1024
-"""Of one document."""
+"""Maximum number of bytes of one document."""
 
 MAX_REFERENCED_DOCUMENTS = 100
-"""Documents that one document may refer to, directly or through others."""
+"""Maximum number of documents that one document may refer to, directly or through others."""
 
 MAX_REFERENCED_BYTES = 64 * 1024 * 1024
-"""Of all of them together."""
-
-MAX_YAML_NESTING = 200
-"""Levels of a document in YAML."""
+"""Maximum number of bytes of all referenced documents together."""
 
 _FEW_VALUES = 100_000
-"""Values that any document may have. A larger one may have as many as it has bytes; aliases count at each use."""
+"""Number of values that any document may have; a larger one may have as many as bytes. Aliases count at each use."""
 
+_NEEDS = "reading a description in YAML needs PyYAML: pip install 'ferrule[openapi]'"
 _FETCH_TIMEOUT_S = 30
 _MAX_REDIRECTS = 5
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -50,18 +49,21 @@ Source = Mapping[str, Any] | str | bytes | PathLike[str]
 
 
 def load_document(source: Source) -> tuple[dict[str, Any], str]:
-    """Return a document, decoded, and its URI; empty for a value or a text.
+    """Return a decoded document and its URI, which is empty for a value or a text.
 
     Args:
-        source: a mapping is taken as it is; bytes, and a text with a line break or beginning with ``{``, are the
-            document; ``http://`` and ``https://`` are fetched; anything else is a path.
+        source: a mapping is the decoded document; bytes, and a text with a line break or beginning with ``{``, are its
+            text; ``http://`` and ``https://`` URLs are fetched; anything else is a path.
 
     Raises:
         NotADescription: it is neither JSON nor YAML, too large, or cannot be fetched.
         OSError: the file cannot be read.
     """
     if isinstance(source, Mapping):
-        return _plain(dict(source), "the document", MAX_DOCUMENT_BYTES // 32), ""
+        try:
+            return plain_data(dict(source), MAX_DOCUMENT_BYTES // 32), ""
+        except YamlError as error:
+            raise NotADescription(f"the document {error}") from error
     if isinstance(source, bytes):
         return _decoded(source, ""), ""
     text = fspath(source)
@@ -105,7 +107,7 @@ class ReferencedDocuments:
         """Return the document of a URI, decoded.
 
         Raises:
-            PermissionError: it may not be read.
+            PermissionError: the document may not be read.
             NotADescription: it is neither JSON nor YAML, too large, or cannot be fetched.
             OSError: the file cannot be read.
         """
@@ -144,11 +146,11 @@ def _check_url(url: str, base_uri: str) -> None:
     """Check a URL that a document, or a redirect, names.
 
     Args:
-        url: to check.
+        url: the URL to check.
         base_uri: the URI of the document, which a person chose: no URL may be more private than this one.
 
     Raises:
-        NotADescription: it may not be fetched.
+        NotADescription: the URL may not be fetched.
     """
     from socket import gaierror, getaddrinfo
 
@@ -178,7 +180,7 @@ def _file_of(path: str) -> Path:
 
 
 def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[bytes, str]:
-    """Return what a URL holds, and the URL that it came from after redirects, each of which is checked."""
+    """Return the content of a URL, and the final URL after redirects, each of which is checked."""
     from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -199,7 +201,7 @@ def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[by
                 location = error.headers.get("location")
                 if error.code not in (301, 302, 303, 307, 308) or not location:
                     raise NotADescription(f"{shown} cannot be fetched: it answered {error.code}") from error
-            url = urljoin(url, location)
+            url = _joined(url, location)
             if not url.startswith(("http://", "https://")):
                 raise NotADescription(f"{shown} cannot be fetched: it leads to another kind of URL") from error
             continue
@@ -231,76 +233,16 @@ def _decoded(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
+def _joined(base: str, reference: str) -> str:
+    """Return the URL that a redirect leads to; empty for a malformed one."""
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        return ""
+
+
 def _yaml(data: bytes, where: str) -> Any:
     try:
-        import yaml  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("reading a description in YAML needs PyYAML: pip install 'ferrule[openapi]'") from error
-    most = max(_FEW_VALUES, len(data))
-    try:
-        found = yaml.load(data, _loader(yaml, data, most))
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
-        raise NotADescription(f"{where} is neither JSON nor YAML: {str(error)[:300]}") from error
-    return _plain(found, where, most)
-
-
-def _loader(yaml: Any, data: bytes, most: int) -> Any:
-    """Return a loader of YAML for data that has a bounded nesting.
-
-    Raises:
-        YAMLError: it is nested too deeply, or is not YAML.
-    """
-    # The C parser is much faster, and not on every platform. Building nested values, it recurses without a bound.
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = 0
-    for event in yaml.parse(data, base):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_YAML_NESTING:
-                raise yaml.YAMLError(f"it is nested more than {MAX_YAML_NESTING} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    merged = 0
-
-    def flatten_mapping(self: Any, node: Any) -> None:
-        nonlocal merged
-        base.flatten_mapping(self, node)
-        merged += len(node.value)
-        if merged > most:  # merges of merges
-            raise yaml.YAMLError("it expands to too many values")
-
-    # Dates stay text, as they are in JSON.
-    resolvers = {
-        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
-        for first, known in base.yaml_implicit_resolvers.items()
-    }
-    return type("JsonLoader", (base,), {"yaml_implicit_resolvers": resolvers, "flatten_mapping": flatten_mapping})
-
-
-def _plain(value: Any, where: str, most: int) -> Any:
-    """Return a value of YAML or of Python as JSON has it: names are texts, and nothing is shared or contains itself."""
-    nodes = 0
-
-    def convert(part: Any, depth: int) -> Any:
-        nonlocal nodes
-        nodes += 1
-        if nodes > most or depth > MAX_YAML_NESTING:
-            raise NotADescription(f"{where} expands to too many values, or refers to itself")
-        if isinstance(part, str):
-            return part if part.isascii() else part.encode("utf-8", "replace").decode()
-        if is_object(part):
-            return {_name(key): convert(member, depth + 1) for key, member in part.items()}
-        if is_array(part):
-            return [convert(member, depth + 1) for member in part]
-        return part if isinstance(part, int | float | bool | None) else str(part)
-
-    try:
-        return convert(value, 0)
-    except RecursionError as error:
-        raise NotADescription(f"{where} is nested too deeply") from error
-
-
-def _name(key: Any) -> str:
-    if isinstance(key, str):
-        return key if key.isascii() else key.encode("utf-8", "replace").decode()
-    return {True: "true", False: "false", None: "null"}.get(key, str(key)) if isinstance(key, bool | None) else str(key)
+        return decode_yaml(data, max(_FEW_VALUES, len(data)), needs=_NEEDS)
+    except YamlError as error:
+        raise NotADescription(f"{where} {error}".replace("is not YAML", "is neither JSON nor YAML", 1)) from error

@@ -1,4 +1,4 @@
-"""What goes to an API and what comes back, as the engine and its callers see it."""
+"""The requests to an API and its responses, and the interface of callers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-__all__ = ["ApiRequest", "ApiResponse", "Caller", "CallerUnavailable", "Origin"]
+__all__ = ["ApiRequest", "ApiResponse", "Caller", "CallerUnavailable", "Origin", "checked_secret", "has_controls"]
 
 Headers = Sequence[tuple[str, str]]
 
@@ -16,13 +16,13 @@ class ApiRequest(Struct, frozen=True, kw_only=True):
     """One request.
 
     Attributes:
-        method: in capitals.
-        path: percent-encoded, from the root of the API, without the query.
-        query: percent-encoded, without the question mark; empty for none.
-        headers: names and values; ``content-type`` is among them where there is a body.
-        body: its bytes.
-        route: path of the operation, with the names of its parameters in braces; empty where the API itself decided
-            about the path, as after a redirect.
+        method: the method in capitals.
+        path: the percent-encoded path from the root of the API, without the query.
+        query: the percent-encoded query, without the question mark; empty for none.
+        headers: names and values; with ``content-type`` if there is a body.
+        body: the bytes of the body.
+        route: path of the operation, with the names of its parameters in braces; empty if the API has chosen the path,
+            as after a redirect.
     """
 
     method: str
@@ -34,24 +34,26 @@ class ApiRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """Path and query."""
+        """The path with the query."""
         return f"{self.path}?{self.query}" if self.query else self.path
 
 
 class ApiResponse(Struct, frozen=True, kw_only=True):
-    """One answer.
+    """One response.
 
     Attributes:
         status: HTTP status.
         headers: names in lower case, and values.
-        body: its bytes, at most as many as the caller was asked to read.
-        is_cut: there was more.
+        body: the bytes of the body, up to the caller's ``max_bytes``.
+        is_cut: whether the body was longer.
+        prefix: path under which an application of this process is reached from outside, for links to it.
     """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     is_cut: bool = False
+    prefix: str = ""
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, its name in lower case; ``None`` without."""
@@ -59,14 +61,14 @@ class ApiResponse(Struct, frozen=True, kw_only=True):
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """What is known of the outer request, which an application of this process gets to see as its own.
+    """The facts of the outer request, which an application in this process gets as those of its own request.
 
     Attributes:
         scheme: ``http`` or ``https``.
-        host: as the outer request names it, port included.
-        client: address and port of the client; ``None`` where it has none, as over stdio.
-        headers: the headers of the outer request that are passed on, names in lower case.
-        scope: ASGI scope of the outer request; ``None`` where there is none.
+        host: the ``Host`` of the outer request, with the port.
+        client: address and port of the client; ``None`` without, as over stdio.
+        headers: the forwarded headers of the outer request, with names in lower case.
+        scope: the ASGI scope of the outer request; ``None`` without.
     """
 
     scheme: str = "http"
@@ -87,7 +89,7 @@ class Caller(Protocol):
         """Return the answer.
 
         Args:
-            request: what to send.
+            request: the request to send.
             origin: the origin of the outer request.
             max_bytes: the maximum number of bytes of the answer's body that are read.
 
@@ -97,5 +99,24 @@ class Caller(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         ...
+
+
+def has_controls(text: str) -> bool:
+    """Return whether a text has characters that no header may have: they would end it and begin another one."""
+    return any(character < " " or character == "\x7f" for character in text)
+
+
+def checked_secret(name: str, value: Any) -> str:
+    """Return a header or a credential of the author's as it is.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it has a control character. The value does not stand in the message: it may be a secret.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, not {type(value).__name__}")
+    if has_controls(value) or has_controls(name):
+        raise ValueError(f"{name.strip()!r} has a line break or another control character; one at its end, maybe")
+    return value

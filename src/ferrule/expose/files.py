@@ -1,4 +1,4 @@
-"""Files as arguments: how a model hands over the bytes of a binary body or of a part of a multipart body."""
+"""Arguments that are files, for a binary body or a part of a multipart body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_SCHEMA: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
-"""The argument that stands for a file: exactly one of ``text``, ``base64`` and ``uri``; the call checks that."""
+"""Schema of a file argument: exactly one of ``text``, ``base64`` and ``uri``, which the call checks."""
 
 
 def file_schema(description: str | None) -> dict[str, Any]:

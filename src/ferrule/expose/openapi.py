@@ -14,6 +14,7 @@ from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.documents import ReferencedDocuments, Source, load_document
 from ferrule.expose.exchange import Caller
 from ferrule.expose.exposure import Exposure
+from ferrule.expose.requests.routes import CheckedCaller, Route, Routes, routes_of
 from ferrule.expose.settings import ExposeKeywords, ExposeSettings
 
 __all__ = ["from_openapi", "read_openapi"]
@@ -22,7 +23,7 @@ __all__ = ["from_openapi", "read_openapi"]
 def read_openapi(
     source: Source, *, allow_remote_references: bool = False, documents: Mapping[str, Any] | None = None
 ) -> Description:
-    """Return what an OpenAPI document describes.
+    """Return the description in an OpenAPI document.
 
     Args:
         source: the document, its path or its URL; see `load_document`.
@@ -31,7 +32,7 @@ def read_openapi(
         documents: other documents, by URI; relative to that of the document, which is empty for a value.
 
     Raises:
-        NotADescription: it is none that can be read.
+        NotADescription: it is not a usable OpenAPI description.
         OSError: the file cannot be read.
     """
     document, uri = load_document(source)
@@ -57,17 +58,17 @@ def from_openapi(
 
     Args:
         source: the OpenAPI document, its path or its URL.
-        base_url: where the API is. The ``servers`` of the document never decide where requests, and the credentials in
-            them, go.
+        base_url: the base URL of the API. Requests, and the credentials in them, are never sent to the ``servers`` of
+            the document.
         auth: credentials for the API; see `Credentials`.
-        headers: sent with every request.
-        client: an ``aiohttp.ClientSession`` of your own.
+        headers: headers of every request.
+        client: your own ``aiohttp.ClientSession``.
         caller: sends the requests in place of HTTP.
         allow_remote_references: fetch other documents that this one refers to over HTTP.
         documents: other documents, by URI.
         name: the name of the server; ``None`` for the title of the API.
-        server: further options of `MCPServer`; ``tool_search`` is ``"auto"`` unless it says otherwise.
-        options: which operations are exposed, and how; see `ExposeSettings`. Nothing is exposed without ``include=``.
+        server: further options of `MCPServer`; the default of ``tool_search`` is ``"auto"``.
+        options: the options of `ExposeSettings`. Nothing is exposed without ``include=``.
 
     Raises:
         NotADescription: the document cannot be read.
@@ -77,6 +78,7 @@ def from_openapi(
     settings = settings_of("from_openapi()", options)
     description = read_openapi(source, allow_remote_references=allow_remote_references, documents=documents)
     sender: Caller = caller if caller is not None else HTTPCaller(base_url, headers=headers, session=client)
+    sender = CheckedCaller(sender, _routes(description).names_another)
     if auth is not None:
         sender = WithCredentials(sender, auth, description.operations)
     given = dict(server or {})
@@ -88,17 +90,26 @@ def from_openapi(
     return app
 
 
+def _routes(description: Description) -> Routes:
+    """Return all routes that a document knows. How its API reads capitals is not known."""
+    others = [Route(each.method, each.path) for each in description.skipped]
+    return Routes([*routes_of(description.operations), *others], ignore_case=True)
+
+
 def settings_of(what: str, options: Mapping[str, Any]) -> ExposeSettings:
-    """Return the settings that keyword arguments say.
+    """Return keyword arguments as settings.
 
     Args:
         what: the function that was called, for messages.
         options: its keyword arguments.
 
     Raises:
-        TypeError: ``include`` is missing, or an option does not exist.
+        TypeError: ``include`` is missing, an option does not exist, or a description is not text.
     """
     check_options(what, options, ExposeKeywords)
+    for name, text in options.get("describe", {}).items():
+        if not isinstance(text, str):
+            raise TypeError(f"{what}: describe={name!r} is not text, but {type(text).__name__}")
     if "include" not in options:
         raise TypeError(f'{what} exposes nothing by itself: say what, for instance include="tag:users" or include="*"')
     return ExposeSettings(**cast("dict[str, Any]", options))

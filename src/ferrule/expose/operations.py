@@ -1,8 +1,7 @@
-"""Records of what an API offers: operations, their parameters, bodies and answers, as the engine uses them.
+"""The operations of an API: their parameters, bodies and responses, independent of OpenAPI.
 
-An OpenAPI description becomes a list of `Operation`s (`ferrule.expose.description`), and nothing behind that point
-knows OpenAPI. The schemas of an operation are made when they are first asked for: a description of ten thousand
-operations, of which ten are exposed, costs ten conversions.
+`ferrule.expose.description` converts an OpenAPI description to a list of `Operation`s. The schemas of an operation are
+made on first use: a description of ten thousand operations, of which ten are exposed, needs ten conversions.
 """
 
 from __future__ import annotations
@@ -32,36 +31,36 @@ Schema: TypeAlias = "dict[str, Any] | bool"
 """A JSON Schema, 2020-12."""
 
 Location: TypeAlias = Literal["path", "query", "querystring", "header", "cookie"]
-"""Where a parameter stands in the request."""
+"""The part of the request that has a parameter."""
 
 Style: TypeAlias = Literal[
     "form", "simple", "label", "matrix", "spaceDelimited", "pipeDelimited", "deepObject", "cookie", "content"
 ]
-"""How a parameter is written (OpenAPI, "Style Values"); ``content``: encoded as its media type says."""
+"""The style of a parameter (OpenAPI, "Style Values"); ``content``: encoded by its media type."""
 
 BodyForm: TypeAlias = Literal["fields", "value", "binary", "text"]
-"""How a body is given: its members as arguments, one argument with a JSON value, bytes, or text."""
+"""The form of a body's arguments: one for each member, one with a JSON value, with bytes, or with text."""
 
 
 class UnusableOperation(ValueError):
-    """An operation cannot be offered as a tool; the text says why. The other operations are not affected."""
+    """An operation cannot be a tool; the text is the reason. The other operations are not affected."""
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter of a request.
 
     Attributes:
-        name: in the request.
-        argument: name of the tool's argument.
-        location: where it stands.
+        name: its name in the request.
+        argument: the name of the tool's argument.
+        location: the part of the request.
         required: whether the request needs it.
-        style: how it is written.
-        explode: whether each member of a list or object stands alone.
-        allow_reserved: whether reserved characters are left as they are in a query value (RFC 6570, ``+``), and slashes
-            in a path value.
-        content_type: the media type of its value, where ``style`` is ``content``.
-        description: for the model.
-        raw_schema: as the description has it; `OperationSchemas` converts it.
+        style: the form of its value in the request.
+        explode: whether each member of a list or object is written separately.
+        allow_reserved: whether reserved characters stay unescaped in a query value (RFC 6570, ``+``), and slashes in a
+            path value.
+        content_type: the media type of its value, if ``style`` is ``content``.
+        description: its description for the model.
+        raw_schema: the described schema; `OperationSchemas` has the converted one.
     """
 
     name: str
@@ -80,14 +79,14 @@ class Field(Struct, frozen=True, kw_only=True):
     """One member of a body whose members are arguments.
 
     Attributes:
-        name: in the body.
-        argument: name of the tool's argument.
+        name: its name in the body.
+        argument: the name of the tool's argument.
         required: whether the body needs it.
-        content_type: the media type of the part, in a multipart body; ``None`` where its value decides.
-        is_binary: the value is bytes (``format: binary``), in a multipart body a file.
-        is_list: it is a list, so that each member becomes a part or a form value of its own.
-        style, explode: how a value that is a list or object is written in a URL-encoded form.
-        raw_schema: as the description has it.
+        content_type: the media type of the part, in a multipart body; ``None``: chosen by the value.
+        is_binary: whether the value is bytes (``format: binary``), in a multipart body a file.
+        is_list: whether it is a list, so that each member becomes a separate part or form value.
+        style, explode: the form of a list or object in a URL-encoded form.
+        raw_schema: the described schema.
     """
 
     name: str
@@ -105,13 +104,17 @@ class Body(Struct, frozen=True, kw_only=True):
     """The body of a request.
 
     Attributes:
-        content_type: as it is sent, parameters included.
-        form: how it is given.
-        required: whether the request needs one.
-        argument: name of the argument that holds it whole; ``None`` where ``form`` is ``fields``.
-        fields: its members, where ``form`` is ``fields``.
-        description: for the model.
-        raw_schema: as the description has it.
+        content_type: the media type that is sent, with parameters.
+        form: the form of its arguments.
+        required: whether the request needs a body.
+        argument: the name of the argument with the whole body; ``None`` if ``form`` is ``fields``.
+        fields: its members, if ``form`` is ``fields``.
+        description: its description for the model.
+        raw_schema: the described schema.
+        json_type: the JSON media type that is sent instead where no file is given, since parts have no null and no
+            empty list; ``None`` if the API takes this body in parts only.
+        members: the form of objects in parts: ``json``, or ``html``, as Django REST framework reads forms:
+            ``owner.name``, ``lines[0]title``, and an empty part for null.
     """
 
     content_type: str
@@ -121,6 +124,8 @@ class Body(Struct, frozen=True, kw_only=True):
     fields: tuple[Field, ...] = ()
     description: str | None = None
     raw_schema: Any = True
+    json_type: str | None = None
+    members: Literal["json", "html"] = "json"
 
 
 class Response(Struct, frozen=True, kw_only=True):
@@ -128,10 +133,10 @@ class Response(Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: ``"200"``, ``"2XX"``, ``"default"`` …
-        content_types: the media types of its body, as described; empty for no body.
+        content_types: the described media types of its body; empty for no body.
         is_json: whether one of them is JSON.
-        description: as described.
-        raw_schema: the schema of the JSON body; ``None`` where there is none.
+        description: its description.
+        raw_schema: the described schema of the JSON body; ``None`` without one.
     """
 
     status: str
@@ -145,11 +150,11 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     """A way to authenticate that an operation names (OpenAPI, "Security Scheme Object").
 
     Attributes:
-        scheme: name of the scheme in the description.
+        scheme: the name of the scheme in the description.
         type: ``"apiKey"``, ``"http"``, ``"oauth2"``, ``"openIdConnect"``, ``"mutualTLS"``.
-        location, name: where an API key stands, and under which name.
-        http_scheme: ``"bearer"``, ``"basic"`` …, of ``http``.
-        scopes: that the operation needs.
+        location, name: the part of the request with the API key, and its name there.
+        http_scheme: ``"bearer"``, ``"basic"`` …, for ``http``.
+        scopes: the scopes that the operation needs.
     """
 
     scheme: str
@@ -165,8 +170,8 @@ class OperationSchemas(Struct, frozen=True, kw_only=True):
 
     Attributes:
         input: the schema of the tool's arguments; an object that allows no others.
-        output: the schema of a successful answer; ``None`` where none is described or an answer may be empty.
-        notes: what was repaired or left out, in plain words.
+        output: the schema of a successful response; ``None`` if none is described, or a response may be empty.
+        notes: descriptions of repaired and omitted parts.
     """
 
     input: dict[str, Any]
@@ -179,20 +184,20 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the name of the tool: at most 64 letters, digits, ``_`` and ``-``; unique in its description.
-        method: in capitals.
-        path: template, with ``{name}`` for path parameters.
-        operation_id: as described; ``None`` without.
-        title: in a few words.
-        description: for the model.
-        tags: as described.
-        deprecated: whether the API advises against it.
-        parameters: in the order of the description, path parameters first.
-        body: what it takes; ``None`` for nothing.
-        responses: successful ones first.
-        is_output_proven: the API makes each answer fit its schema before it sends it.
-        security: alternatives, each a tuple of what is needed together; empty where nothing is needed.
-        notes: what was repaired while it was read.
-        reads: what the operation reads of a request though its description does not say so: ``request.json``.
+        method: the method in capitals.
+        path: the path template, with ``{name}`` for path parameters.
+        operation_id: its id in the description; ``None`` without.
+        title: a short title.
+        description: its description for the model.
+        tags: its tags in the description.
+        deprecated: whether the API marks it as deprecated.
+        parameters: the parameters in the order of the description, path parameters first.
+        body: the body of its request; ``None`` without.
+        responses: its responses, successful ones first.
+        is_output_proven: whether the API makes each response fit its schema.
+        security: alternatives, each a tuple of schemes that are needed together; empty if none is needed.
+        notes: descriptions of repairs.
+        reads: undeclared parts of a request that the operation reads: ``request.json``.
         make_schemas: makes its schemas; `schemas` keeps them.
     """
 
@@ -231,7 +236,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def arguments(self) -> frozenset[str]:
-        """Names of all arguments."""
+        """The names of all arguments."""
         names = {parameter.argument for parameter in self.parameters}
         if self.body is not None:
             names.update(member.argument for member in self.body.fields)
@@ -243,7 +248,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         """Return the schemas, which are converted on the first call.
 
         Raises:
-            UnusableOperation: they cannot be made.
+            UnusableOperation: the schemas cannot be made.
         """
         made = self.kept.get("made")
         if made is None:
@@ -259,8 +264,8 @@ class Skipped(Struct, frozen=True, kw_only=True):
     """An operation that cannot be offered.
 
     Attributes:
-        method, path: which.
-        reason: why, in plain words.
+        method, path: its method and path.
+        reason: the reason as a sentence.
     """
 
     method: str

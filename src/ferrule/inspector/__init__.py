@@ -1,9 +1,9 @@
-"""A page in the browser that shows and calls what a server offers, built on the client.
+"""A page in the browser that lists and calls the features of a server, with the client of this library.
 
-`ferrule dev` starts it. The page is a handful of static files without a build step; `web` serves the page and its
-API, `access` checks each request, and `controller` carries the calls out.
+`ferrule dev` starts it. The page is a few static files without a build step; `web` serves the page and its API,
+`access` checks each request, and `controller` does the calls.
 
-Nothing below this package imports it, and neither ``import ferrule`` nor ``ferrule --help`` loads it.
+No lower layer imports this package, and neither ``import ferrule`` nor ``ferrule --help`` loads it.
 """
 
 from __future__ import annotations

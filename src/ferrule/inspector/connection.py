@@ -17,6 +17,7 @@ from ferrule.client.connection.channels import ClientChannel, StdioChannel, Stre
 from ferrule.client.connection.connector import Connector
 from ferrule.client.targets import StdioTarget
 from ferrule.inspector.trace import ConnectionTrace, TracedInput, TracedOutput, TracingHttpClient
+from ferrule.protocol.capabilities import SKILLS_EXTENSION, extension_settings
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.background import Background
 from ferrule.transports.stdio.client import ServerProcess, connect_stdio
@@ -51,11 +52,11 @@ class _TracedConnector(Connector):
         made.trace = trace
         return made
 
-    async def _make_channel(self, background: Background) -> ClientChannel:
+    async def make_channel(self, background: Background) -> ClientChannel:
         if isinstance(self.target, StdioTarget):
             process = await connect_stdio(self.target.server)
-            return _TracedStdioChannel(process, self.trace, **self._stream_options(background))
-        return await Connector._make_channel(self, background)
+            return _TracedStdioChannel(process, self.trace, **self.stream_options(background))
+        return await Connector.make_channel(self, background)
 
 
 class TracedClient(Client):
@@ -73,13 +74,14 @@ class TracedClient(Client):
 
 
 class InspectorConnection:
-    """A client and its state as the page shows it.
+    """A client, and its state for the page.
 
     Attributes:
         name: ``"main"``, ``"legacy"`` or ``"modern"``.
-        client: connected, or about to be.
+        mode: the ``mode`` of the client: ``"auto"``, ``"legacy"`` or a revision.
+        client: the client, connected or connecting.
         state: ``"connecting"``, ``"open"``, ``"failed"`` or ``"closed"``.
-        error: why it failed; empty otherwise.
+        error: the reason if it failed; empty otherwise.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class InspectorConnection:
         """Connect to the server.
 
         Raises:
-            LocalError, RemoteError: the connection failed; ``error`` then holds the reason.
+            LocalError, RemoteError: the connection failed; ``error`` then has the reason.
         """
         try:
             with self._opening:
@@ -114,6 +116,7 @@ class InspectorConnection:
         except BaseException as error:
             self.state, self.error = "failed", str(error) or type(error).__name__
             raise
+        # Without this check a connection that was closed meanwhile would count as open.
         if self._opening.cancel_called:
             raise ConnectionClosed("The connection was closed while it was made")
         self.state = "open"
@@ -133,14 +136,16 @@ class InspectorConnection:
         facts: dict[str, Any] = {"name": self.name, "mode": self.mode, "state": self.state, "error": self.error}
         if self.state == "open" and self.client.is_connected:
             client = self.client
+            capabilities: Mapping[str, Any] = client.session.raw.get("capabilities") or {}
             info: Any = None if client.server_info is None else to_builtins(client.server_info)
             facts |= {
                 "version": client.protocol_version,
                 "is_modern": client.is_modern,
                 "server": info,
-                "capabilities": client.session.raw.get("capabilities") or {},
+                "capabilities": capabilities,
                 "instructions": client.instructions or "",
-                "has_tasks": self._has_tasks(client.session.raw.get("capabilities") or {}),
+                "has_tasks": self._has_tasks(capabilities),
+                "has_skills": extension_settings(capabilities, SKILLS_EXTENSION) is not None,
             }
         return facts
 

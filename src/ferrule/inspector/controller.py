@@ -16,20 +16,24 @@ import anyio.from_thread
 import anyio.to_thread
 
 from ferrule.client.calls.subscriptions import Subscription
+from ferrule.extensions.apps import CLIENT_SETTINGS
+from ferrule.extensions.apps.sandbox.profiles import PROFILES
 from ferrule.inspector.connection import InspectorConnection
+from ferrule.inspector.errors import BadCall
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.jobs import OPERATIONS, Jobs
 from ferrule.inspector.questions import PendingQuestions
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
 from ferrule.inspector.trace import ConnectionTrace, MessageStore
+from ferrule.inspector.views import Views
 from ferrule.transports.background import Background, BackgroundTask
 from ferrule.wire.codec import Encoded, encode_str, to_builtins
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
-__all__ = ["BadCall", "InspectorController"]
+__all__ = ["InspectorController"]
 
 logger = logging.getLogger("ferrule.inspector")
 
@@ -39,10 +43,6 @@ LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", 
 MAX_ROOTS: Final = 100
 COMPLETE_S: Final = 10.0
 WATCH_INTERVAL_S: Final = 0.5
-
-
-class BadCall(Exception):
-    """The parameters of a call from the page are not valid; the message names the parameter."""
 
 
 class InspectorController:
@@ -66,6 +66,7 @@ class InspectorController:
         self.feed = Feed()
         self.store = MessageStore()
         self.jobs = Jobs(self.feed, self.store)
+        self.views = Views(self.feed)
         self.target = target
         self._mode = mode
         self._headers = dict(target.headers)
@@ -97,6 +98,8 @@ class InspectorController:
             "state": self._state,
             "subscribe": self._subscribe,
             "unsubscribe": self._unsubscribe,
+            "view": self.views.admit,
+            "view_check": self.views.check,
         }
 
     # -- start and stop ---------------------------------------------------------------------------------------------
@@ -143,6 +146,7 @@ class InspectorController:
         """
         if name not in CONNECTIONS:
             raise BadCall(f"There is no connection {name!r}")
+        # A lock for each name: several calls of the page must not start several processes.
         async with self._opening.setdefault(name, anyio.Lock()):
             found = self._connections.get(name)
             if found is not None and found.state == "open":
@@ -176,8 +180,10 @@ class InspectorController:
             "roots": lambda: list(self._roots_now()),
             "log_handler": log,
             "log_level": self._log_level,
+            # The user of the page cancels calls, and wants to see results that do not fit their schema.
             "timeout_s": 3600.0,
             "validate_output": False,
+            "extensions": CLIENT_SETTINGS,
         }
         if self.target.is_http:
             options["headers"] = self._headers
@@ -226,11 +232,14 @@ class InspectorController:
             await closing.aclose()
             self._publish_connection(closing)
 
-    # -- what the page may ask for ------------------------------------------------------------------------------------
+    # -- the actions of the page ------------------------------------------------------------------------------------
 
     async def _state(self, body: Mapping[str, Any]) -> Any:
+        from ferrule import __version__
+
         connections: list[dict[str, Any]] = [connection.describe() for connection in self._connections.values()]
         return {
+            "version": __version__,
             "target": self.target.text,
             "is_http": self.target.is_http,
             "label": self.target.target.label,
@@ -243,6 +252,7 @@ class InspectorController:
             "log_level": self._log_level,
             "log_levels": LOG_LEVELS,
             "connections": connections,
+            "view_profiles": [{"name": each.name, "title": each.title} for each in PROFILES.values()],
         }
 
     def _shown_headers(self) -> str:

@@ -5,9 +5,9 @@ replaces the earlier one under the same key, so a page that opens later gets the
 events (a message, a log line) are kept in a bounded list. Large values are not part of an event: the event has a
 number or a key, and the page requests the value with it.
 
-A page that does not read must not block anything. Its queue is bounded; a page that falls behind is disconnected,
-connects again and gets everything anew. All bounds also count bytes, because the inspected server decides how long an
-event is.
+A page that does not read must not block other code. Its queue is bounded; a page whose queue is full is disconnected,
+connects again and gets all kept events again. All bounds also count bytes, because the inspected server decides how
+long an event is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Feed"]
 MAX_EVENTS: Final = 4000
 MAX_EVENTS_BYTES: Final = 16 << 20
 MAX_STATES: Final = 1000
-"""Per kind: a server that asks a thousand questions must not displace the state of the connection."""
+"""Bound for each kind: many questions of a server must not displace the state of the connection."""
 MAX_WAITING: Final = 20_000
 MAX_WAITING_BYTES: Final = 64 << 20
 
@@ -76,7 +76,8 @@ class Feed:
     async def listen(self) -> AsyncGenerator[bytes]:
         """Yield the kept events, then each new one, as JSON.
 
-        After 15 s without an event ``b""`` is yielded. The iterator ends when the feed closes or the page falls behind.
+        After 15 s without an event ``b""`` is yielded. The iterator ends when the feed closes, or when the queue of the
+        page is full.
         """
         listener = _Listener()
         self._listeners.append(listener)  # before the kept events are sent: an event published meanwhile must be queued

@@ -15,6 +15,9 @@ import anyio
 
 from ferrule.client.calls.tasks import TaskCancelled, TaskHandle, TaskState
 from ferrule.client.errors import InvalidToolOutput
+from ferrule.client.groups.behind_search import definition_behind_search, tools_behind_search
+from ferrule.inspector.skills import list_skills, read_skill_file
+from ferrule.inspector.views import describe_page
 from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import encode, to_builtins
 from ferrule.wire.faults import FerruleError
@@ -37,12 +40,12 @@ class Job:
     """One operation that the page requested.
 
     Attributes:
-        key: made by the page.
-        connection: name of the connection that it uses.
-        op, params: name and parameters of the operation; see `OPERATIONS`.
+        key: the key, which the page made.
+        connection: the name of the connection that it uses.
+        op, params: the name and the parameters of the operation; see `OPERATIONS`.
         state: ``"running"``, ``"done"``, ``"failed"`` or ``"cancelled"``.
         first, last: numbers of the messages before its first and at its end.
-        outcome: as JSON; ``b"null"`` before there is one.
+        outcome: the outcome as JSON; ``b"null"`` before the end.
         answers: the page's answers to questions of the server during the job, as ``(method, answer)``.
         task_id: id of the task that the job waits for; ``None`` without one.
     """
@@ -100,6 +103,7 @@ class Jobs:
         for old in list(self._jobs.values()):
             if len(self._jobs) <= MAX_JOBS and total <= MAX_OUTCOME_BYTES:
                 break
+            # A job that runs is kept: the page waits for its outcome.
             if old.state != "running":
                 total -= len(old.outcome)
                 del self._jobs[old.key]
@@ -129,6 +133,7 @@ class Jobs:
 
     def note_answer(self, connection: str, method: str, answer: Any) -> None:
         """Add an answer of the page to the job that runs on that connection; ignored if several run there."""
+        # With several jobs it is not known which of them caused the question.
         running = [job for job in self._jobs.values() if job.connection == connection and job.state == "running"]
         if len(running) == 1:
             running[0].answers.append((method, answer))
@@ -186,6 +191,20 @@ async def _list(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str,
         found = await client.list_resource_templates()
     else:
         found = await client.list_prompts()
+    return to_builtins(found)
+
+
+async def _behind(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    """Return the tools behind the search of a server; an empty list for a server without a search."""
+    found = await tools_behind_search(client, await client.list_tools())
+    return [] if found is None else found.tools
+
+
+async def _describe(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    name = _text(params, "tool")
+    found = await definition_behind_search(client, name)
+    if found is None:
+        raise ValueError(f"the search has no tool {name!r}")
     return to_builtins(found)
 
 
@@ -267,8 +286,21 @@ async def _read(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str,
     return to_builtins(await client.read_resource(_text(params, "uri"), on_progress=jobs.on_progress(job)))
 
 
+async def _page(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    return await describe_page(client, _text(params, "tool"), params.get("meta"), _text(params, "profile"))
+
+
 async def _prompt(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
     return to_builtins(await client.get_prompt(_text(params, "name"), _arguments(params)))
+
+
+async def _skills(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    return await list_skills(client)
+
+
+async def _skill_file(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
+    digest = None if params.get("digest") is None else _text(params, "digest")
+    return await read_skill_file(client, _text(params, "skill"), _text(params, "uri"), digest)
 
 
 async def _ping(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[str, Any]) -> Any:
@@ -287,11 +319,16 @@ async def _request(jobs: Jobs, job: Job, client: TracedClient, params: Mapping[s
 
 OPERATIONS: Final = {
     "list": _list,
+    "behind": _behind,
+    "describe": _describe,
     "call": _call,
     "task": _task,
     "found_task": _found_task,
     "read": _read,
+    "page": _page,
     "prompt": _prompt,
+    "skills": _skills,
+    "skill_file": _skill_file,
     "ping": _ping,
     "request": _request,
 }

@@ -92,7 +92,7 @@ def _python(
 
 
 def _python_call(op: str, params: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the statements, and one that shows what came."""
+    """Return the statements of the call, and one that prints its result."""
     show = "print(result)"
     given = _literal(params.get("arguments") or {}, 8)
     if op in ("call", "task"):
@@ -115,7 +115,7 @@ def _python_call(op: str, params: Mapping[str, Any]) -> tuple[list[str], str]:
 def _client(
     target: InspectedTarget, connection: InspectorConnection, job: Job | None
 ) -> tuple[set[str], str, list[str]]:
-    """Imports, the expression for the server, and the options of the client."""
+    """Return the imports, the expression for the server, and the options of the client."""
     imports: set[str] = set()
     options: list[str] = []
     if connection.mode != "auto":
@@ -149,7 +149,7 @@ def _client(
 
 
 def _process(target: InspectedTarget) -> tuple[str, set[str]]:
-    """How to start the server again from where the inspector was started."""
+    """Return the expression that starts the server from the folder of the inspector, and its imports."""
     server: Any = cast("Any", target.target).server
     imports: set[str] = set()
     if target.file is not None:
@@ -185,7 +185,7 @@ def _answers(job: Job | None) -> list[str]:
 
 
 def _secret_headers(target: InspectedTarget) -> dict[str, str]:
-    """Return headers whose values stay out of code, and the variables that hold them instead."""
+    """Return the headers whose values must not be in code, and the environment variables for these values."""
     return {
         name: "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name.upper())
         for name in target.headers

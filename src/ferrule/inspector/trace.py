@@ -31,7 +31,7 @@ Direction = Literal["out", "in"]
 MAX_KEPT_BYTES: Final = 96 << 20
 MAX_MESSAGE_BYTES: Final = 64 << 20
 ENTRY_BYTES: Final = 500
-"""Approximate memory of a message beside its text; counted because a server may send millions of short ones."""
+"""Approximate memory of a message in bytes besides its text; counted because a server may send many short ones."""
 _SECRET_HEADER: Final = re.compile(
     r"authorization|cookie|dpop|token|secret|password|credential|key|^x-auth", re.IGNORECASE
 )
@@ -83,7 +83,7 @@ class ConnectionTrace:
     """The messages of one connection.
 
     Args:
-        connection: its name.
+        connection: the name of the connection.
         feed: receives an event for each message.
         store: keeps the messages.
     """

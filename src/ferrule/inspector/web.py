@@ -7,7 +7,8 @@
 ``POST /api/NAME``    an action of `ferrule.inspector.controller.InspectorController`, JSON in and out
 ====================  ================================================================================================
 
-Everything but the files and the ticket needs the token; see `ferrule.inspector.access`.
+Everything but the files and the ticket needs the token; see `ferrule.inspector.access`. Views of tools are served at a
+second port; see `ferrule.inspector.view_origin`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from ferrule.inspector.access import PAGE_HEADERS, AccessCheck, AccessRefused
-from ferrule.inspector.controller import BadCall, InspectorController
+from ferrule.inspector.access import AccessCheck, AccessRefused, check_host, page_headers
+from ferrule.inspector.controller import InspectorController
+from ferrule.inspector.errors import BadCall
 from ferrule.inspector.target import InspectedTarget
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.replies import Receive, Send, send_body
@@ -70,6 +72,7 @@ class InspectorApp:
         changed: Callable[[], list[str]] | None = None,
     ) -> None:
         self._access = AccessCheck(token)
+        self._headers = page_headers()
         self.controller = InspectorController(target, mode=mode, roots=roots, changed=changed)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -78,6 +81,17 @@ class InspectorApp:
             await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
+
+    def set_ports(self, page: int, views: int) -> None:
+        """Set the ports at which the page and the views are served; before that, no view is shown.
+
+        Args:
+            page: port of the page and its API.
+            views: port of the views; a request that arrives there gets nothing else.
+        """
+        self._headers = page_headers(views)
+        self.controller.views.origin.page_port = page
+        self.controller.views.origin.port = views
 
     def make_ticket(self) -> str:
         """Return a ticket for the URL that the browser opens; see `ferrule.inspector.access`."""
@@ -101,17 +115,20 @@ class InspectorApp:
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         method, path = scope["method"], scope["path"]
+        views = self.controller.views.origin
+        # By the port of the socket, and not by the `Host`, which the sender chooses.
+        if views.port and scope["server"][1] == views.port:
+            await views.serve(scope, headers, receive, send)
+            return
         try:
             if not path.startswith("/api/"):
-                self._access.check_page(headers)
-                await _send_file(method, path, send)
+                check_host(headers)
+                await self._send_file(method, path, send)
                 return
             if path == "/api/ticket" and method == "POST":
                 self._access.check_caller(method, headers)
                 ticket = await _read_json(headers, receive)
-                await send_body(
-                    send, 200, encode({"token": self._access.redeem(ticket.get("ticket"))}), list(PAGE_HEADERS)
-                )
+                await self._send_json(send, 200, {"token": self._access.redeem(ticket.get("ticket"))})
                 return
             self._access.check_call(method, headers)
             if path == "/api/events" and method == "GET":
@@ -121,10 +138,10 @@ class InspectorApp:
             else:
                 raise AccessRefused(405, "This address takes POST")
         except AccessRefused as refused:
-            await _send_error(send, refused.status, str(refused))
+            await self._send_json(send, refused.status, {"error": str(refused)})
         except BodyTooLarge as error:
             body = encode({"error": f"The body is larger than {MAX_BODY_BYTES} bytes"})
-            await refuse_body(receive, send, body, list(PAGE_HEADERS), error.has_more)
+            await refuse_body(receive, send, body, self._headers, error.has_more)
         except ClientGone:
             return
 
@@ -142,12 +159,12 @@ class InspectorApp:
         except Exception as error:
             logger.exception("The action %s failed", name)
             raise AccessRefused(500, f"The inspector failed: {type(error).__name__}; its log says where") from error
-        await send_body(send, 200, answer, list(PAGE_HEADERS))
+        await send_body(send, 200, answer, self._headers)
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         import anyio
 
-        start = [(b"content-type", b"text/event-stream"), *PAGE_HEADERS]
+        start = [(b"content-type", b"text/event-stream"), *self._headers]
         await send({"type": "http.response.start", "status": 200, "headers": start})
 
         async def cancel_on_disconnect(scope: anyio.CancelScope) -> None:
@@ -162,6 +179,20 @@ class InspectorApp:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             group.cancel_scope.cancel()
         await send({"type": "http.response.body", "body": b""})
+
+    async def _send_file(self, method: str, path: str, send: Send) -> None:
+        found = _files().get("index.html" if path == "/" else path.removeprefix("/"))
+        if found is None:
+            raise AccessRefused(404, "There is no such file")
+        if method not in ("GET", "HEAD"):
+            raise AccessRefused(405, "This address takes GET")
+        content_type, content = found
+        headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *self._headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content if method == "GET" else b""})
+
+    async def _send_json(self, send: Send, status: int, answer: Any) -> None:
+        await send_body(send, status, encode(answer), self._headers)
 
 
 async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[str, Any]:
@@ -185,22 +216,6 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
     return given
 
 
-async def _send_file(method: str, path: str, send: Send) -> None:
-    found = _files().get("index.html" if path == "/" else path.removeprefix("/"))
-    if found is None:
-        raise AccessRefused(404, "There is no such file")
-    if method not in ("GET", "HEAD"):
-        raise AccessRefused(405, "This address takes GET")
-    content_type, content = found
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(content)), *PAGE_HEADERS]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": content if method == "GET" else b""})
-
-
-async def _send_error(send: Send, status: int, why: str) -> None:
-    await send_body(send, status, encode({"error": why}), list(PAGE_HEADERS))
-
-
 @functools.cache
 def _files() -> Mapping[str, tuple[bytes, bytes]]:
     """Return the static files by name. A request is looked up here, so a path cannot leave the folder."""
@@ -213,16 +228,30 @@ def _files() -> Mapping[str, tuple[bytes, bytes]]:
 
 
 def run_inspector(app: InspectorApp, *, port: int = 0, on_started: Callable[[str, int], None] | None = None) -> None:
-    """Serve the application on 127.0.0.1 until SIGINT or SIGTERM.
+    """Serve the application on 127.0.0.1 until SIGINT or SIGTERM, and the views of tools on a second, free port.
 
     Args:
         app: the application.
-        port: TCP port; 0 selects a free one.
+        port: TCP port of the page; 0 selects a free one.
         on_started: called with host and port when the server accepts connections.
 
     Raises:
         OSError: the port cannot be bound.
     """
-    from ferrule.transports.hosting.uvicorn_server import HttpLimits, run_http
+    from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, run_http
 
-    run_http(app, host="127.0.0.1", port=port, limits=HttpLimits(drain_s=2), on_drain=app.drain, on_started=on_started)
+    page = bind("127.0.0.1", port)
+    try:
+        views = bind("127.0.0.1", 0)
+    except OSError:
+        page[0].close()
+        raise
+    app.set_ports(page[0].getsockname()[1], views[0].getsockname()[1])
+    run_http(
+        app,
+        host="127.0.0.1",
+        sockets=[*page, *views],
+        limits=HttpLimits(drain_s=2),
+        on_drain=app.drain,
+        on_started=on_started,
+    )

@@ -1,1 +1,1 @@
-"""Glue to frameworks: each module is imported only by those who use that framework."""
+"""The modules for frameworks; each is imported only if its framework is used."""

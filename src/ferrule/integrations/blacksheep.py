@@ -6,7 +6,7 @@ application starts, so it is read from the application's own path then, and hold
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import MAX_DOCUMENT_BYTES, load_document
 from ferrule.expose.exchange import ApiRequest, Origin
+from ferrule.expose.requests.routes import CheckedCaller, Route, Routes
 
 __all__ = ["exposable"]
 
@@ -25,16 +26,17 @@ _HANDLER = "get_open_api_json"
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a BlackSheep application."""
+    """Return the `Exposable` of a BlackSheep application."""
     return _BlackSheep(app)
 
 
 class _BlackSheep(ASGIExposable):
-    """A BlackSheep application. Nothing compares its answers with the types that handlers declare."""
+    """A BlackSheep application. BlackSheep does not check responses against the declared types of handlers."""
 
     def __init__(self, app: Any) -> None:
-        super().__init__(app, life_of(app, _observe), ASGICaller(app))
+        super().__init__(app, life_of(app, _observe), CheckedCaller(ASGICaller(app), self._names_another))
         self._document: bytes | None = None
+        self._routes: Routes | None = None
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -44,7 +46,7 @@ class _BlackSheep(ASGIExposable):
         """See `Exposable`.
 
         Raises:
-            NotADescription: no ``OpenAPIHandler`` is bound to the application, or its document is not for everybody.
+            NotADescription: no ``OpenAPIHandler`` is bound to the application, or its document is not public.
         """
         if self._document is None:
             raise NotADescription(
@@ -52,6 +54,12 @@ class _BlackSheep(ASGIExposable):
                 "starts, or give expose(…, description=…) a document"
             )
         return read_description(load_document(self._document)[0])
+
+    def _names_another(self, request: ApiRequest) -> bool:
+        """See `Routes.names_another`. BlackSheep's patterns take capitals for small letters, and add no route later."""
+        if self._routes is None:
+            self._routes = Routes(_routes(self.app), ignore_case=True)
+        return self._routes.names_another(request)
 
     def started(self) -> AbstractAsyncContextManager[None]:
         """See `Exposable`."""
@@ -78,8 +86,16 @@ class _BlackSheep(ASGIExposable):
         ]
 
 
+def _routes(app: Any) -> Iterator[Route]:
+    """Yield all routes, those of no description too."""
+    for method, route in app.router.iter_with_methods():
+        # One star may be any number of steps.
+        path = str(route.mustache_pattern).replace("*", "{tail}")
+        yield Route(str(method), path, frozenset({"tail"}))
+
+
 def _observe(app: Any, life: ApplicationLife) -> None:
-    """Make an application say when it runs: its host runs it where the endpoint is mounted in it."""
+    """Record when the application's lifespan runs: the host runs it if the endpoint is mounted in the application."""
 
     async def began(_: Any) -> None:
         life.began()

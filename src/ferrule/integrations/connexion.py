@@ -18,15 +18,17 @@ from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import merge_descriptions, renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
-from ferrule.expose.exchange import Caller
+from ferrule.expose.exchange import ApiRequest, Caller
+from ferrule.expose.requests.routes import CheckedCaller, Route, Routes, routes_of
 from ferrule.expose.settings import ValidateOutput
 from ferrule.integrations.flask import exposable as flask_exposable
+from ferrule.integrations.flask_routes import path_template
 
 __all__ = ["exposable"]
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a Connexion application."""
+    """Return the `Exposable` of a Connexion application."""
     if hasattr(app, "middleware"):  # the applications of Connexion 3 hold their middleware
         return _Connexion(app, app.middleware)
     # The middleware of Connexion 3 alone has a list of them; Connexion 2 has neither.
@@ -34,12 +36,14 @@ def exposable(app: Any) -> Exposable:
 
 
 class _Connexion(ASGIExposable):
-    """An application of Connexion 3. It checks answers only where the application asks for it."""
+    """An application of Connexion 3, which checks responses only if the application is configured to."""
 
     def __init__(self, app: Any, middleware: Any) -> None:
         life = life_of(middleware, _observe)
-        super().__init__(app, life, ASGICaller(app, state=lambda: life.state))
+        caller = ASGICaller(app, state=lambda: life.state)
+        super().__init__(app, life, CheckedCaller(caller, self._names_another))
         self._middleware = middleware
+        self._routes: tuple[object, Routes] = None, Routes(())
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -49,9 +53,22 @@ class _Connexion(ASGIExposable):
         """See `Exposable`."""
         return merge_descriptions([_described(*_document(api)) for api in self._middleware.apis])
 
+    def _names_another(self, request: ApiRequest) -> bool:
+        """See `Routes.names_another`. Views of a Flask application beside the described operations count."""
+        known, routes = self._routes
+        version = self.version()
+        if version != known:
+            flask: Any = getattr(self.app, "app", None)  # `FlaskApp` has one, the others have not
+            # An `AsyncApp` holds an application without rules.
+            rules: Any = flask.url_map.iter_rules() if hasattr(flask, "url_map") else ()
+            views = [Route(str(method), path_template(rule)) for rule in rules for method in rule.methods or ()]
+            routes = Routes([*routes_of(self.describe().operations), *views])
+            self._routes = version, routes
+        return routes.names_another(request)
+
 
 def _observe(middleware: Any, life: ApplicationLife) -> None:
-    """Make an application say when its lifespan runs: its host runs it where the endpoint is mounted in it."""
+    """Record when the application's lifespan runs: the host runs it if the endpoint is mounted in the application."""
     original = middleware.lifespan
     if original is None or middleware.middleware_stack is not None:
         return
@@ -67,7 +84,7 @@ class _Connexion2:
 
     @property
     def title(self) -> str | None:
-        """Name of the application for people; ``None`` where it has none."""
+        """The application's name for people; ``None`` without."""
         return str(self._app.name)
 
     @property

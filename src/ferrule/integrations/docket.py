@@ -8,7 +8,7 @@ and ``ferrule worker FILE`` on each machine that shall run tasks. Arguments, res
 store; docket carries ids. Why docket: see "Task engines" in the documentation.
 
 A client that can write to docket's Redis can run code in every process that opens it, web processes included: docket
-unpickles what it reads there (`cloudpickle`), before Ferrule sees any of it. Guard that Redis like the program itself.
+unpickles the data that it reads there (`cloudpickle`). Protect that Redis like the program itself.
 
 asyncio only.
 """
@@ -35,8 +35,8 @@ class DocketExecutor:
         url: the URL of Redis or Valkey as docket reads it; ``redis+cluster://`` for a cluster, ``redis+sentinel://``
             for Sentinel. It need not be that of the server's store.
         name: the name of the queue, and the prefix of its keys.
-        redelivery_s: seconds after which docket hands on what a silent worker had fetched. A task that it had begun
-            goes on sooner, by its own lease; one that it had not waits for this.
+        redelivery_s: seconds after which docket delivers the tasks of an unresponsive worker again. A task that the
+            worker had begun continues sooner, when its own lease has run out.
 
     Raises:
         ImportError: docket is not installed.

@@ -28,11 +28,11 @@ from ferrule.integrations.starlette_api import (
 __all__ = ["exposable", "mount"]
 
 _MAX_NESTING = 8
-"""Applications mounted in each other whose descriptions are read."""
+"""Maximum depth of mounted applications whose descriptions are read."""
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a FastAPI application."""
+    """Return the `Exposable` of a FastAPI application."""
     return _FastAPI(app)
 
 
@@ -86,7 +86,8 @@ def _described(app: Any) -> Description:
             app.openapi_schema = kept
     routes = [route for route in every_route(app) if getattr(route, "unique_id", None)]  # plain ones have none
     description = renamed(read_description(document), _function_names(routes))
-    description = with_slashes(description, _paths_in_paths(routes))
+    several = _paths_in_paths(routes)
+    description = with_slashes(description, lambda operation: several.get(operation.path, ()))
     proven = {
         (method, str(route.path_format)) for route in routes if _is_proven(route) for method in route.methods or ()
     }
@@ -116,9 +117,9 @@ def _function_names(routes: list[Any]) -> dict[str, str]:
 
 
 def _is_proven(route: Any) -> bool:
-    """Return whether FastAPI makes all answers of a route fit the schema that it describes.
+    """Return whether FastAPI makes every response of a route fit its described schema.
 
-    Not where members are left out, which the schema does not say, nor where the author describes further answers.
+    It does not if members are left out, which the schema does not show, or if the author describes further responses.
     """
     return (
         route.response_field is not None
@@ -134,7 +135,7 @@ def _is_proven(route: Any) -> bool:
 
 
 def _paths_in_paths(routes: list[Any]) -> dict[str, frozenset[str]]:
-    """Return the parameters that may be several steps, ``{file:path}``, by path."""
+    """Return the parameters that may have several path segments, ``{file:path}``, by path."""
     from starlette.convertors import PathConvertor
 
     found: dict[str, frozenset[str]] = {}

@@ -8,7 +8,6 @@ decorators, error handlers and teardown functions run.
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import Context, copy_context
 from typing import Any
@@ -22,19 +21,18 @@ from ferrule.expose.callers.wsgi import WSGICaller
 from ferrule.expose.description.merge import merge_descriptions
 from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.exchange import ApiRequest, ApiResponse, Caller, CallerUnavailable, Origin
+from ferrule.expose.requests.routes import NAMES_ANOTHER_OPERATION, same_route
 from ferrule.expose.settings import ValidateOutput
 from ferrule.integrations.flask_extensions import extension_documents
-from ferrule.integrations.flask_routes import READS, document_of_routes, path_template
+from ferrule.integrations.flask_routes import READS, document_of_routes, has_route, path_template, route_at
 from ferrule.transports.wsgi.endpoint import WSGIEndpoint
 from ferrule.wire.json_types import is_object
 
 __all__ = ["exposable", "mount"]
 
-_NAMES = re.compile(r"\{[^}]*\}")
-
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a Flask application."""
+    """Return the `Exposable` of a Flask application."""
     return _Flask(app)
 
 
@@ -50,7 +48,7 @@ def mount(app: Any, server: MCPServer[Any], path: str = "/mcp", **options: Any) 
         app: the application; ``app.wsgi_app`` is replaced.
         server: the server that is served.
         path: the path of the endpoint.
-        options: as for `MCPServer.wsgi`.
+        options: the options of `MCPServer.wsgi`.
 
     Raises:
         TypeError: there is no such option.
@@ -67,7 +65,7 @@ class _Flask:
 
     @property
     def title(self) -> str | None:
-        """Name of the application for people; ``None`` where it has none."""
+        """The application's name for people; ``None`` without."""
         return str(getattr(self._app, "title", None) or self._app.name)  # APIFlask has a title, Flask has none
 
     @property
@@ -77,7 +75,7 @@ class _Flask:
 
     @property
     def validate_output(self) -> ValidateOutput:
-        """See `Exposable`. Nothing in Flask makes an answer fit its description."""
+        """See `Exposable`. Flask does not check responses against their description."""
         return "off"
 
     def version(self) -> object:
@@ -107,7 +105,7 @@ class _Flask:
 
 
 class _FlaskCaller:
-    """Calls a Flask application; a request that its URL rules would give to another view is refused."""
+    """Calls a Flask application; refuses a request that its URL rules would route to another view."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -128,23 +126,19 @@ class _FlaskCaller:
         """Do nothing; the application is not the caller's."""
 
     def _checked(self, request: ApiRequest) -> ApiRequest:
-        """Return a request that its view gets, with slashes in values where the URL rules allow them.
+        """Return the request with slashes in values decoded if the URL rules allow them, so that its view gets it.
 
         Raises:
-            CallerUnavailable: another view would get it.
+            CallerUnavailable: the URL rules route it to another view.
         """
-        from werkzeug.exceptions import HTTPException
-
-        routes = self._app.url_map
-        if routes.host_matching:  # which rule is meant depends on the host, too
-            return request
         path = unquote(request.path)
-        try:
-            rule, _ = routes.bind("localhost").match(path, request.method, return_rule=True)
-        except HTTPException:  # a redirect is one, too
-            return request  # the application's own answer says why
-        if _NAMES.sub("{}", path_template(rule)) != _NAMES.sub("{}", request.route):
-            raise CallerUnavailable("these values in the path name another operation, which is not this tool's")
+        found = route_at(self._app.url_map, request.method, path)
+        if found is None:
+            return request
+        if found != request.route and (
+            not same_route(found, request.route) or has_route(self._app.url_map, request.method, request.route)
+        ):
+            raise CallerUnavailable(NAMES_ANOTHER_OPERATION)
         if "%2f" not in request.path.lower():
             return request
         if any(step in ("", ".", "..") for step in path.removesuffix("/").split("/")[1:]):

@@ -1,7 +1,7 @@
 """An OpenAPI document of a Flask application without an extension: URL rules, converters, hints and docstrings.
 
-What a view reads from ``request`` inside stands nowhere. It is found out that a view does so, never which names it
-reads; ``add_parameters=`` or a document of your own gives them.
+Names that a view reads from ``request`` are not declared anywhere. This module detects that a view does so, but not the
+names; give them by ``add_parameters=`` or in a document of your own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ferrule.app.signatures.docstrings import Doc, parse
 from ferrule.app.signatures.json_schema import exact_schema
 from ferrule.wire.json_types import is_object
 
-__all__ = ["READS", "document_of_routes", "path_template", "reads_of"]
+__all__ = ["READS", "document_of_routes", "has_route", "path_template", "reads_of", "route_at"]
 
 READS = "x-reads"
-"""Member of an operation: what its view reads of the request, which stands nowhere."""
+"""Member of an operation: the undeclared parts of the request that its view reads."""
 
 _VARIABLE = re.compile(
     r"<(?:(?P<converter>[a-zA-Z_][a-zA-Z0-9_]*)(?:\((?P<arguments>.*?)\))?:)?(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)>"
@@ -56,8 +56,34 @@ def path_template(rule: Any) -> str:
     return _VARIABLE.sub(lambda found: f"{{{found['name']}}}", rule.rule)
 
 
+def route_at(rules: Any, method: str, path: str) -> str | None:
+    """Return the path of the rule that a request leads to, as `path_template`.
+
+    Args:
+        rules: a ``werkzeug.routing.Map``.
+        method: the method of the request.
+        path: the path of the request, decoded.
+
+    ``None`` where no rule takes it, so that the application's own answer says why, or where it depends on the host.
+    """
+    from werkzeug.exceptions import HTTPException
+
+    if rules.host_matching:
+        return None
+    try:
+        rule, _ = rules.bind("localhost").match(path, method, return_rule=True)
+    except HTTPException:  # a redirect is one, too
+        return None
+    return path_template(rule)
+
+
+def has_route(rules: Any, method: str, path: str) -> bool:
+    """Return whether a ``werkzeug.routing.Map`` has a rule of a method and of a path, as `path_template` writes it."""
+    return any(method in (rule.methods or ()) and path_template(rule) == path for rule in rules.iter_rules())
+
+
 def reads_of(view: Callable[..., Any]) -> list[str]:
-    """Return what a view reads of the request, as far as its own code names it: ``["request.args"]``."""
+    """Return the parts of the request that the code of a view names: ``["request.args"]``."""
     code: CodeType | None = getattr(view, "__code__", None)  # a view may be any callable
     if code is None:
         return []
@@ -143,7 +169,7 @@ def _path_parameters(document: dict[str, Any], rule: Any, doc: Doc, hints: dict[
 
 
 def _converter_schema(converter: Any) -> dict[str, Any] | None:
-    """Return what a converter accepts; ``None`` for one of the application's own."""
+    """Return the schema of the values that a converter accepts; ``None`` for an application's own converter."""
     from werkzeug import routing
 
     kind: type[Any] = converter.__class__

@@ -7,7 +7,9 @@ it, so it is never a tool. Operations whose id Litestar made are named after the
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from ferrule.expose.applications import Exposable
@@ -17,20 +19,23 @@ from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
+from ferrule.expose.exchange import ApiRequest
+from ferrule.expose.requests.routes import CheckedCaller, Route, Routes
 
 __all__ = ["exposable"]
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a Litestar application."""
+    """Return the `Exposable` of a Litestar application."""
     return _Litestar(app)
 
 
 class _Litestar(ASGIExposable):
-    """A Litestar application. It sends what a handler returned, of whatever type it is."""
+    """A Litestar application. Litestar does not check the return values of handlers against their declared types."""
 
     def __init__(self, app: Any) -> None:
-        super().__init__(app, life_of(app, _observe), ASGICaller(app))
+        super().__init__(app, life_of(app, _observe), CheckedCaller(ASGICaller(app), self._names_another))
+        self._routes: tuple[object, Routes] = None, Routes(())
 
     @property
     def title(self) -> str | None:
@@ -42,6 +47,15 @@ class _Litestar(ASGIExposable):
         """See `Exposable`. ``app.register`` is the one way to add handlers later, and none takes one away."""
         # Routes of all protocols; those of HTTP have a path format.
         return sum(len(route.methods) for route in self.app.routes if hasattr(route, "path_format"))
+
+    def _names_another(self, request: ApiRequest) -> bool:
+        """See `Routes.names_another`. Litestar prefers text to variables, as OpenAPI says."""
+        known, routes = self._routes
+        version = self.version()
+        if version != known:
+            routes = Routes(_routes(self.app))
+            self._routes = version, routes
+        return routes.names_another(request)
 
     def describe(self) -> Description:
         """See `Exposable`.
@@ -78,7 +92,19 @@ class _Litestar(ASGIExposable):
         return {key: name for key, name in found.items() if counts[name] == 1}
 
 
+def _routes(app: Any) -> Iterator[Route]:
+    """Yield all routes, those of no description too, and the paths that other applications are mounted at."""
+    kinds: Any = import_module("litestar.routes")
+    for route in app.routes:
+        if isinstance(route, kinds.HTTPRoute):
+            several = {part.name for part in route.path_components if getattr(part, "type", None) is Path}  # or a text
+            for method in route.methods:
+                yield Route(str(method), str(route.path_format), frozenset(several))
+        elif isinstance(route, kinds.ASGIRoute):
+            yield Route("*", f"{str(route.path).rstrip('/')}/{{path}}", frozenset({"path"}))
+
+
 def _observe(app: Any, life: ApplicationLife) -> None:
-    """Make an application say when it runs: its host runs it where the endpoint is mounted in it."""
+    """Record when the application's lifespan runs: the host runs it if the endpoint is mounted in the application."""
     app.on_startup.append(life.began)
     app.on_shutdown.append(life.ended)

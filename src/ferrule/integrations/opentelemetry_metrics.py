@@ -10,14 +10,14 @@ instrument                         kind                        what
                                                                ``error.type`` and ``rpc.response.status_code``
 ``ferrule.server.sessions``        up-down counter, observed   legacy HTTP sessions that this process holds
 ``ferrule.server.streams``         up-down counter, observed   event streams that are open over HTTP
-``ferrule.server.listeners``       up-down counter, observed   who hears of changes: subscriptions, legacy clients
+``ferrule.server.listeners``       up-down counter, observed   listeners to changes: subscriptions, legacy clients
 ``ferrule.server.tasks``           up-down counter, observed   task bodies that run in this process
 =================================  ==========================  =====================================================
 
 The first is named by OpenTelemetry's semantic conventions for MCP, which have no names for the others. Counts are of
 one process; sum them over the workers.
 
-Rule a newcomer would break: an attribute's value never comes from a client unless a server knows it. A name per
+An attribute's value never comes from a client unless the server has a component of that name: a series for each
 invented method or tool would fill any metrics store.
 """
 
@@ -30,9 +30,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 from ferrule import __version__
 from ferrule.app.application import application_of
 from ferrule.app.middleware.builtin import name_of, outcome_of
+from ferrule.kernel.dispatch import TransportContext
+from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.protocol.errors import MCPError
+from ferrule.wire.plain_calls import PLAIN_METHOD
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -58,16 +61,16 @@ class CountsTasks(Protocol):
 
     @property
     def running_here(self) -> int:
-        """How many run now."""
+        """The number of tasks that run now."""
         ...
 
 
-class Metrics:
+class Metrics(FastMiddleware):
     """Middleware that measures each request, and shows what its server has open; notifications pass.
 
     Args:
-        provider: ``None`` takes the program's own.
-        clock: monotonic seconds.
+        provider: the meter provider; ``None`` for the program's global one.
+        clock: returns monotonic seconds.
 
     Raises:
         ImportError: the API is not installed (install ``ferrule[otel]``).
@@ -99,10 +102,24 @@ class Metrics:
     async def __call__(self, ctx: ServerRequestContext[Any], call_next: CallNext, /) -> Any:
         if ctx.request_id is None:
             return await call_next(ctx)
-        if ctx.server not in self._servers:
-            self._servers[ctx.server] = None
-        began = self._clock()
-        attributes = _attributes(ctx)
+        self._servers[ctx.server] = None
+        return await self.resume_fast(ctx, call_next, self._clock())
+
+    def enter_fast(self, call: PlainCall) -> float:
+        """Return the time of the begin."""
+        self._servers[call.server] = None
+        return self._clock()
+
+    def leave_fast(self, call: PlainCall, kept: float) -> None:
+        """Record a call that has given a plain value: its tool is known."""
+        attributes = _attributes(PLAIN_METHOD, call.revision.version, call.transport, call.name)
+        self._duration.record(self._clock() - kept, attributes)
+
+    async def resume_fast(self, ctx: ServerRequestContext[Any], call_next: CallNext, kept: float) -> Any:
+        """Record a request that began at the time ``kept``."""
+        is_known = ctx.server.get_request_handler(ctx.method) is not None
+        method = ctx.method if is_known else "_OTHER"
+        attributes = _attributes(method, ctx.protocol_version, ctx.transport, name_of(ctx))
         try:
             result = await call_next(ctx)
             outcome = outcome_of(result)
@@ -117,7 +134,7 @@ class Metrics:
             self._leave_out_unknown(ctx, attributes, is_answered=False)
             raise
         finally:
-            self._duration.record(self._clock() - began, attributes)
+            self._duration.record(self._clock() - kept, attributes)
         return result
 
     def _leave_out_unknown(
@@ -150,18 +167,16 @@ class Metrics:
         return observe
 
 
-def _attributes(ctx: ServerRequestContext[Any]) -> dict[str, str]:
-    is_known = ctx.server.get_request_handler(ctx.method) is not None
+def _attributes(method: str, version: str, transport: TransportContext, name: str | None) -> dict[str, str]:
     found = {
-        "mcp.method.name": ctx.method if is_known else "_OTHER",
-        "mcp.protocol.version": ctx.protocol_version,
-        "network.transport": "tcp" if ctx.transport.kind == "http" else "pipe",
+        "mcp.method.name": method,
+        "mcp.protocol.version": version,
+        "network.transport": "tcp" if transport.kind == "http" else "pipe",
     }
-    key = _NAMES.get(ctx.method)
-    name = None if key is None else name_of(ctx)
+    key = _NAMES.get(method)
     if key is not None and name is not None:
         found[key] = name
-        if ctx.method == "tools/call":
+        if method == "tools/call":
             found["gen_ai.operation.name"] = "execute_tool"
     return found
 

@@ -16,13 +16,15 @@ from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.merge import renamed
 from ferrule.expose.description.reader import Description, NotADescription, read_description
 from ferrule.expose.documents import load_document
+from ferrule.expose.requests.routes import CheckedCaller, by_router
+from ferrule.integrations.flask_routes import has_route, route_at
 from ferrule.wire.json_types import is_object
 
 __all__ = ["exposable"]
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a Quart application."""
+    """Return the `Exposable` of a Quart application."""
     return _Quart(app)
 
 
@@ -30,7 +32,11 @@ class _Quart(ASGIExposable):
     """A Quart application. ``validate_response`` checks some answers, but not those of error handlers and hooks."""
 
     def __init__(self, app: Any) -> None:
-        super().__init__(app, life_of(app, _observe), ASGICaller(app))
+        rules = by_router(
+            lambda method, path: route_at(app.url_map, method, path),
+            lambda method, path: has_route(app.url_map, method, path),
+        )
+        super().__init__(app, life_of(app, _observe), CheckedCaller(ASGICaller(app), rules))
 
     @property
     def title(self) -> str | None:
@@ -74,7 +80,7 @@ class _Quart(ASGIExposable):
 
 
 def _observe(app: Any, life: ApplicationLife) -> None:
-    """Make an application say when it runs: its host runs it where the endpoint is served beside it."""
+    """Record when the application's lifespan runs: the host runs it if the endpoint is served beside it."""
 
     async def began() -> None:
         life.began()

@@ -1,7 +1,7 @@
 """The endpoint in a Starlette or FastAPI application: as routes, with and without the slash and without a redirect.
 
-Starlette's own ``Mount`` answers ``/mcp`` with a redirect to ``/mcp/`` before we are asked, and a redirect behind a TLS
-terminator drops https and the credential. Exact routes have no such gap.
+Starlette's own ``Mount`` answers ``/mcp`` with a redirect to ``/mcp/`` before the endpoint is called, and behind a TLS
+proxy a redirect loses https and the credential. Exact routes need no redirect.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def mount(app: Any, server: MCPServer[Any], path: str = "/mcp", **options: Any) 
 
     Args:
         app: the application. Its middleware runs for the endpoint, too.
-        server: the server that is served; the application itself, exposed, may be it.
+        server: the server that is served; it may be the exposed application itself.
         path: the path of the endpoint.
         options: the options of `MCPServer.asgi`: ``allowed_hosts``, ``allowed_origins`` …
 

@@ -15,23 +15,27 @@ from ferrule.expose.callers.asgi import ASGICaller
 from ferrule.expose.callers.lifespan import ApplicationLife, life_of
 from ferrule.expose.description.reader import Description, read_description
 from ferrule.expose.documents import load_document
+from ferrule.expose.requests.routes import CheckedCaller, by_router
 
 __all__ = ["StarletteExposable", "every_route", "exposable", "mounted_applications", "routes_version"]
 
 
 def exposable(app: Any) -> Exposable:
-    """Return what the engine needs of a Starlette application."""
+    """Return the `Exposable` of a Starlette application."""
     return StarletteExposable(app)
 
 
 class StarletteExposable(ASGIExposable):
-    """A Starlette application. Nothing compares its answers with what a docstring says."""
+    """A Starlette application. Starlette does not check responses against the descriptions in docstrings."""
 
     def __init__(self, app: Any) -> None:
         life = life_of(app, _observe)
         root_path = str(getattr(app, "root_path", "") or "")  # FastAPI's only
         caller = ASGICaller(app, root_path=root_path, path_has_root=_path_has_root(), state=lambda: life.state)
-        super().__init__(app, life, caller)
+        names_another = by_router(
+            lambda method, path: _route_at(app, method, path), lambda method, path: _has_route(app, method, path)
+        )
+        super().__init__(app, life, CheckedCaller(caller, names_another))
 
     def version(self) -> object:
         """See `Exposable`."""
@@ -45,8 +49,40 @@ class StarletteExposable(ASGIExposable):
         return read_description(load_document(generator.get_schema(self.app.routes))[0])
 
 
+def _route_at(app: Any, method: str, path: str) -> str | None:
+    """Return the path, with variables in braces, of the route that gets a request; ``None`` where there is none."""
+    from starlette.routing import WebSocketRoute
+
+    for route in every_route(app):
+        pattern: Any = getattr(route, "path_regex", None)  # routes by host have none
+        match = None if pattern is None else pattern.match(path)
+        if match is None:
+            continue
+        inner: Any = getattr(route, "app", None)  # only mounts have both
+        if inner is not None and hasattr(route, "routes"):  # as above
+            rest = match.groupdict().get("path", "")
+            # What is mounted may be any ASGI application, such as one for static files.
+            deeper = _route_at(inner, method, f"/{rest}") if hasattr(inner, "routes") else None
+            return f"{route.path}{deeper or '/{path}'}"
+        # FastAPI's view of a route, newly, has methods for a websocket, too: none, which would mean all.
+        if isinstance(getattr(route, "original_route", route), WebSocketRoute):
+            continue
+        if route.methods is None or method in route.methods:
+            return str(route.path_format)
+    return None
+
+
+def _has_route(app: Any, method: str, path: str) -> bool:
+    """Return whether an application has a route of a method and a path, mounted applications not looked at."""
+    return any(
+        # Mounts and routes by host have neither.
+        getattr(route, "path_format", None) == path and method in (getattr(route, "methods", None) or ())
+        for route in every_route(app)
+    )
+
+
 def _observe(app: Any, life: ApplicationLife) -> None:
-    """Make an application say when its lifespan runs: its host runs it where the endpoint is mounted in it."""
+    """Record when the application's lifespan runs: the host runs it if the endpoint is mounted in the application."""
     app.router.lifespan_context = life.observe(app.router.lifespan_context, keep_state=True)
 
 
@@ -68,7 +104,7 @@ def every_route(app: Any) -> Iterator[Any]:
 
 
 def mounted_applications(app: Any) -> Iterator[tuple[str, Any]]:
-    """Yield path and application of what is mounted in an application or router."""
+    """Yield path and application of each mount in an application or router."""
     for route in every_route(app):
         # Only mounts have an application and a path that takes more than itself.
         inner: Any = getattr(route, "app", None)  # only mounts have both
@@ -77,7 +113,7 @@ def mounted_applications(app: Any) -> Iterator[tuple[str, Any]]:
 
 
 class _Routes:
-    """Routes, compared by what they are; kept, so that no new one can be taken for an old one."""
+    """A list of routes, compared by identity; it keeps them, so that a new route cannot get the id of an old one."""
 
     def __init__(self, routes: list[Any]) -> None:
         self.routes = routes
@@ -93,7 +129,7 @@ class _Routes:
 
 
 def routes_version(apps: list[Any]) -> object:
-    """Return a value that differs once routes were added to applications, or to routers in them, or taken away."""
+    """Return a value that changes when routes are added to applications or their routers, or removed."""
     found: list[Any] = []
     todo: list[Any] = [route for app in apps for route in app.routes]
     while todo:

@@ -1,6 +1,6 @@
 """Documents of Flask-RESTX, which makes Swagger 2.0, as OpenAPI 3.0.
 
-Only what Flask-RESTX writes is known here. Other Swagger documents are refused, with the name of a converter
+Only documents of Flask-RESTX are converted. Other Swagger documents are refused, with the name of a converter
 (`ferrule.expose.description.reader`).
 """
 
@@ -24,7 +24,7 @@ _FLOWS = {"accessCode": "authorizationCode", "application": "clientCredentials"}
 
 
 def openapi_of_swagger(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a Swagger 2.0 document as OpenAPI 3.0; its ``basePath`` stands in the paths then."""
+    """Return a Swagger 2.0 document as OpenAPI 3.0, with its ``basePath`` as prefix of the paths."""
     base = str(document.get("basePath", "")).rstrip("/")
     shared = _object(document.get("parameters"))
     consumes, produces = _texts(document.get("consumes")), _texts(document.get("produces"))

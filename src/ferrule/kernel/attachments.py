@@ -1,4 +1,4 @@
-"""What layers above the kernel keep with a server, found by its class."""
+"""Values that layers above the kernel keep with a server, one of each class."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ class Attachments(dict[type[Any], Any]):
     """
 
     __slots__ = ()
+
+    def made(self, key: type[T]) -> T:
+        """Return the value of a class that is made without arguments, on first use."""
+        found = self.get(key)
+        if found is None:
+            found = self[key] = key()
+        return found
 
     if TYPE_CHECKING:
 

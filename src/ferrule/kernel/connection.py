@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -26,7 +26,6 @@ from ferrule.protocol.errors import (
     LocalError,
     NoBackChannel,
 )
-from ferrule.protocol.handshake import Negotiation
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.jsonrpc import RequestId
@@ -40,6 +39,9 @@ from ferrule.wire.revisions import (
 )
 from ferrule.wire.struct import Value
 from ferrule.wire.types import ClientCapabilities, Implementation, InitializeParams, ServerCapabilities
+
+if TYPE_CHECKING:
+    from ferrule.protocol.legacy.handshake import Negotiation
 
 __all__ = ["Connection", "GuardedDispatch", "InitializationOptions", "NotifyOnly", "OnceEvent", "unguarded"]
 
@@ -195,7 +197,8 @@ class Connection:
         revision: the same as a `Revision`.
         is_modern: whether it is an envelope connection.
         session_id: the id of a legacy HTTP session; ``None`` elsewhere.
-        client_capabilities_raw, client_info_raw: as the client sent them, unchecked.
+        client_capabilities_raw, client_info_raw: as the client sent them, unchecked; ``None`` for capabilities that are
+            not known, before a handshake and in one that a server without sessions does not keep.
         init_options: announced identity and capabilities; ``None`` for those that the server derives.
         initialize_accepted: whether the handshake succeeded; always true for an envelope connection.
         handling_initialize: whether ``initialize`` is being handled.
@@ -270,7 +273,7 @@ class Connection:
         Args:
             version: a supported modern revision.
             client_info: the raw envelope value, may be ``None``.
-            client_capabilities: the raw envelope value.
+            client_capabilities: the raw envelope value; ``None`` if they are not known.
             outbound: the request's own channel for notifications; ``None`` drops them.
         """
         revision = REVISIONS[version]

@@ -23,7 +23,7 @@ from ferrule.kernel.dispatch import (
     ProgressSender,
     TransportContext,
 )
-from ferrule.kernel.questions import pause_timeout_during_progress
+from ferrule.kernel.outbound_request import pause_timeout_during_progress
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
     ClientNotAskable,
@@ -67,17 +67,13 @@ class _Call(ProgressSender):
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None = None,
     ) -> None:
+        super().__init__(params)
         self._side = side
-        self._gate = None
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
         self.request_id = request_id
         self.transport = side.transport
         self.can_send_request = side.transport.can_send_request
         self.cancel_requested = False
         self.on_progress = on_progress
-        self.progress_params = params
         self.own_token: RequestId | None = None  # set if the caller has a progress callback
 
     async def send_raw_request(
@@ -111,6 +107,7 @@ class DirectDispatcher:
         self.transport = transport
         self._raise = raise_exceptions
         self._peer: DirectDispatcher | None = None
+        # Set by `run`; on a server's end the functions of `kernel.runner.modern_on_request`.
         self._on_request: OnRequest | None = None
         self._on_notify: OnNotify | None = None
         self._ready = anyio.Event()
@@ -122,7 +119,7 @@ class DirectDispatcher:
     def pair(
         cls, transport: TransportContext = _DIRECT, *, raise_exceptions: bool = False
     ) -> tuple[DirectDispatcher, DirectDispatcher]:
-        """Two connected ends."""
+        """Return two connected ends; for the arguments see the class."""
         one = cls(transport, raise_exceptions=raise_exceptions)
         other = cls(transport, raise_exceptions=raise_exceptions)
         one._peer, other._peer = other, one
@@ -221,7 +218,7 @@ class DirectDispatcher:
             call.progress_params = call.interruption = None
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Hand a notification to the peer in this task; what its handler raises is logged there."""
+        """Call the peer's handler of a notification in this task; an exception of the handler is logged."""
         peer = await self._other_end()
         raw = None if params is None else cast("dict[str, Any]", to_builtins(params))
         call = _Call(peer, None, raw)

@@ -72,9 +72,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def _frozen_dataclass(kind: type[T]) -> type[T]:
-    """Make a frozen dataclass of a class that has written its methods out; others are compiled at each start."""
+    """Return a class, which defines its methods itself, as a frozen dataclass; others are compiled at each start."""
     made = dataclass(slots=True, init=False, repr=False, eq=False)(kind)
-    cast("Any", made).__dataclass_params__.frozen = True  # so that dataclasses that are subclasses can be, and must be
+    cast("Any", made).__dataclass_params__.frozen = True  # a dataclass that is a subclass must then be frozen too
     return made
 
 
@@ -231,8 +231,8 @@ OnNotify: TypeAlias = Callable[[DispatchContext, str, Mapping[str, Any] | None],
 
 
 TakeFrames: TypeAlias = Callable[[deque[Any]], bool]
-"""Takes frames from the left of a queue; whether it is to be called again for what it left, in the next pass of the
-loop. Otherwise `ReadStream.receive` gives the rest."""
+"""Takes frames from the left of a queue. Returns whether it must be called again for the remaining frames, in the next
+iteration of the event loop; otherwise `ReadStream.receive` returns those."""
 
 
 class Dispatcher(Outbound, Protocol):
@@ -347,23 +347,28 @@ class WritesResults(Protocol):
 
 @runtime_checkable
 class ShowsFrames(Protocol):
-    """A read stream that shows the frames that have arrived before it gives them to `ReadStream.receive`.
+    """A read stream that passes arrived frames to a function before `ReadStream.receive` returns them.
 
-    It shows them only while a caller waits in ``receive``, so that everything before them has been taken.
+    It does so only while a caller waits in ``receive``: all earlier frames have been taken then.
     """
 
     def show_frames(self, take: TakeFrames | None) -> None:
-        """Call ``take`` for the frames that arrive; ``None`` to stop."""
+        """Call ``take`` with the frames that arrive from now on; ``None`` stops that."""
         ...
 
     def frames_taken(self, count: int, unanswered: int) -> None:
-        """Note that ``take`` took so many frames, and that so many of them are answered later."""
+        """Record frames that ``take`` took, for the stream's limit of unanswered frames.
+
+        Args:
+            count: the number of frames that were taken.
+            unanswered: the change of the number of taken frames without a response; negative after responses.
+        """
         ...
 
 
 @runtime_checkable
 class WritesPieces(Protocol):
-    """A write stream that takes encoded messages in pieces."""
+    """A write stream that accepts encoded messages as lists of byte strings."""
 
     @property
     def is_congested(self) -> bool:
@@ -371,19 +376,29 @@ class WritesPieces(Protocol):
         ...
 
     def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
-        """Write pieces that together are whole frames with their ends; with ``flush`` at once. Never waits."""
+        """Write pieces that together are whole frames with their ends; never waits.
+
+        Args:
+            pieces: the bytes, in order.
+            flush: send them now; otherwise they may wait for further pieces.
+        """
         ...
 
 
 class FastPath(Protocol):
-    """Takes plain messages of a stream pair before its dispatcher does."""
+    """Serves plain messages of a stream pair before its dispatcher receives them."""
 
     def open(self, read: ReadStream, write: WriteStream, spawner: Spawner) -> None:
-        """Begin, if this event loop and these streams allow it."""
+        """Start to serve plain messages; do nothing if this event loop or these streams do not support it.
+
+        Args:
+            read, write: the stream pair of the dispatcher.
+            spawner: the spawner of the dispatcher.
+        """
         ...
 
     def close(self) -> None:
-        """Take nothing more. Idempotent."""
+        """Serve no further messages; idempotent."""
         ...
 
 
@@ -469,15 +484,24 @@ class RunsTasks(Protocol):
 class ProgressSender(Interruptible):
     """A mixin that implements `progress` of a dispatch context with its `notify`.
 
-    Progress is sent only if the request has a progress token, and only rising values ("Progress"). A subclass sets
-    ``progress_params`` (params of the request; ``None`` after its response), ``_gate = None`` and the attributes of
-    `Interruptible`.
+    Progress is sent only if the request has a progress token, and only rising values ("Progress").
+
+    Args:
+        params: the params of the request.
+
+    Attributes:
+        progress_params: as given; a subclass sets ``None`` after the response.
     """
 
     __slots__ = ("_gate", "progress_params")
 
-    progress_params: Mapping[str, Any] | None
-    _gate: ProgressGate | None
+    def __init__(self, params: Mapping[str, Any] | None) -> None:
+        # `Interruptible.__init__` written out: one call less for each request of the general path.
+        self.left_over = 0
+        self.interruption = None
+        self.foreign_cancels = 0
+        self.progress_params = params
+        self._gate: ProgressGate | None = None
 
     @property
     def progress_token(self) -> RequestId | None:

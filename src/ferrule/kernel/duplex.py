@@ -35,23 +35,21 @@ from ferrule.kernel.dispatch import (
     LimitsDrain,
     OnNotify,
     OnRequest,
-    ProgressSender,
     ReadStream,
     StreamMessage,
     TransportContext,
     WritesResults,
     WriteStream,
 )
-from ferrule.kernel.questions import OutboundRequest
+from ferrule.kernel.inbound_request import InboundRequest
+from ferrule.kernel.outbound_request import OutboundRequest
 from ferrule.protocol.correlation import IdSequence, cancelled_request_id, own_id
 from ferrule.protocol.errors import (
-    ClientNotAskable,
     ConnectionClosed,
     InternalError,
     InvalidRequest,
     LocalError,
     MCPError,
-    NoBackChannel,
     RemoteError,
     RequestTimeout,
     error_from_exception,
@@ -94,89 +92,6 @@ _INPUT_ENDED: Final = "The input has ended, so that no response can arrive"
 _CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
-class _Inbound(ProgressSender):
-    """The dispatch context of one inbound message."""
-
-    __slots__ = (
-        "_dispatcher",
-        "awaitable",
-        "cancel_requested",
-        "handle",
-        "has_reported",
-        "is_over",
-        "lingers",
-        "loop",
-        "request_id",
-        "started",
-        "transport",
-    )
-
-    def __init__(
-        self,
-        dispatcher: JSONRPCDispatcher,
-        request_id: RequestId | None,
-        params: Mapping[str, Any] | None,
-        transport: TransportContext,
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._gate = None
-        # `Interruptible.__init__` written out: it would be one more call for each message.
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
-        self.request_id = request_id
-        self.transport = transport
-        self.progress_params = params
-        self.loop = dispatcher.loop
-        self.cancel_requested = False
-        self.started = False
-        self.has_reported = False  # progress, while it was being served
-        self.is_over = False  # answered, being answered, or withdrawn: nothing more is sent for it
-        self.lingers = False  # withdrawn or answered early, and counted as running all the same
-        self.handle: SpawnedTask | None = None
-        # Kept beside the task, because a coroutine whose task never ran must be closed (`_discard`).
-        self.awaitable: Awaitable[Any] | None = None
-
-    @property
-    def can_send_request(self) -> bool:
-        return self.transport.can_send_request
-
-    @property
-    def is_being_cancelled(self) -> bool:
-        return self.cancel_requested or self._dispatcher.is_ending
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        if not self.transport.can_send_request:
-            raise NoBackChannel(f"{method} cannot be sent over this transport")
-        if self.is_over:
-            raise ClientNotAskable(f"{method} cannot be sent: the request has been answered or withdrawn")
-        return await self._dispatcher.send_raw_request(method, params, opts)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        # Nothing more is sent for a withdrawn request ("Cancellation").
-        if not self.cancel_requested:
-            if method == "notifications/progress":
-                self.has_reported = True
-            await self._dispatcher.notify(method, params)
-
-    def notify_after_result(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification right after the result of this request; see `NotifiesAfterResult`."""
-        self._dispatcher.after_result[cast("RequestId", self.request_id)] = method, params
-
-    async def answer(self, result: Any = None, *, error: Exception | None = None) -> None:
-        """Send the response while the handler still runs; see `RepliesEarly`."""
-        await self._dispatcher.wait_until_read(self)
-        if error is not None:
-            await self._dispatcher.finish_error(self, error)
-        else:
-            await self._dispatcher.finish(self, result)
-        # After the answer, or the answer itself would be dropped; later messages of the handler are.
-        self.cancel_requested = True
-        self._dispatcher.linger(self)
-
-
 class JSONRPCDispatcher:
     """Dispatches the messages of a duplex stream pair; requests run concurrently, up to a bound.
 
@@ -197,8 +112,9 @@ class JSONRPCDispatcher:
         spawns_notification: whether a notification with this method is handled in a task of its own; ``None`` for all.
         accepts_batches: whether arrays of messages are accepted now (revision 2025-03-26); ``None`` for never.
         unstarted: number of accepted messages whose handling has not begun.
-        plain_calls: takes plain messages before they come here: calls (`ferrule.kernel.fast_path.plain_calls`) or, of a
-            client, results (`ferrule.client.fast_path.streams`). ``None`` for no fast path.
+        plain_calls: serves plain messages before this dispatcher receives them: in a server calls
+            (`ferrule.kernel.fast_path.stream_calls`), in a client results (`ferrule.client.fast_path.streams`);
+            ``None`` for no fast path.
     """
 
     def __init__(
@@ -214,6 +130,7 @@ class JSONRPCDispatcher:
         self._read = read_stream
         self._write = write_stream
         self._encodes = isinstance(write_stream, EncodesMessages) and write_stream.encodes
+        # In `ferrule.transports`, the write streams of stdio have it.
         self._send_result: Callable[[RequestId, Any], Awaitable[None] | None] | None = (
             write_stream.send_result if isinstance(write_stream, WritesResults) else None
         )
@@ -227,8 +144,8 @@ class JSONRPCDispatcher:
             drain_s = read_stream.drain_s if isinstance(read_stream, LimitsDrain) else DEFAULT_DRAIN_S
         self._drain_s = drain_s
         self._ids = IdSequence()
-        self._in_flight: dict[RequestId, _Inbound] = {}
-        self._notifying: set[_Inbound] = set()
+        self._in_flight: dict[RequestId, InboundRequest] = {}
+        self._notifying: set[InboundRequest] = set()
         self._inline: str | None = None
         self._outbound: dict[RequestId, OutboundRequest | PlainRequest] = {}
         self._spawner: Spawner | None = None
@@ -240,12 +157,15 @@ class JSONRPCDispatcher:
         self.loop: Any = None
         self._failure: BaseException | None = None
         self._reading: anyio.CancelScope | None = None
+        # Set by `run`: of a server `runner.serve_dual_era_loop`'s, of a client `ferrule.client.connection.channels`'.
         self._on_request: OnRequest | None = None
         self._on_notify: OnNotify | None = None
+        # Set by `kernel.runner._drive` for a server, and by `StreamChannel` of `ferrule.client.connection.channels`.
         self.on_closing: Callable[[], None] | None = None
         self.after_result: dict[RequestId, tuple[str, Mapping[str, Any]]] = {}
         self.spawns_notification: Callable[[str], bool] | None = None
         self.accepts_batches: Callable[[], bool] | None = None
+        # Set by `kernel.runner.serve_dual_era_loop` (`StreamFastCalls`) and by `StreamChannel` (`StreamFastPath`).
         self.plain_calls: FastPath | None = None
 
     @property
@@ -265,7 +185,7 @@ class JSONRPCDispatcher:
 
     @property
     def transport(self) -> TransportContext:
-        """Facts for messages that bring none."""
+        """Facts of the transport for messages that have none of their own."""
         return self._transport
 
     @property
@@ -322,7 +242,7 @@ class JSONRPCDispatcher:
             self._fail_outbound(ConnectionClosed("The connection is closed"))
             # Tasks that were cancelled before they began never awaited their coroutine.
             for inbound in (*self._in_flight.values(), *self._notifying):
-                _discard(inbound)
+                inbound.discard()
             self._in_flight.clear()
             self._notifying.clear()
         if self._failure is not None:
@@ -400,7 +320,7 @@ class JSONRPCDispatcher:
         # too: a peer could start any number by sending and withdrawing requests.
         if id in in_flight or len(in_flight) + self._lingering >= self._max_in_flight:
             return self._refuse(id)
-        inbound = in_flight[id] = _Inbound(self, id, params, transport)
+        inbound = in_flight[id] = InboundRequest(self, id, params, transport)
         try:
             # Called here, in the order of arrival, and awaited in the task: `on_request` decides the era at its call.
             inbound.awaitable = self._on_request(inbound, method, params)  # type: ignore[misc]
@@ -422,21 +342,21 @@ class JSONRPCDispatcher:
         )
         await self._send(JsonRpcResponse(id, error=error.to_error()))
 
-    async def _serve_inline(self, inbound: _Inbound, method: str) -> None:
+    async def _serve_inline(self, inbound: InboundRequest, method: str) -> None:
         self._inline = method
         try:
             await self._serve(inbound)
         finally:
             self._inline = None
 
-    async def _serve(self, inbound: _Inbound) -> None:
+    async def _serve(self, inbound: InboundRequest) -> None:
         """Await one request and send its answer, unless the peer withdrew it."""
         if inbound.is_over:  # withdrawn before the task began: trio starts a task that was cancelled before
             return
         self.unstarted -= 1
         inbound.started = True
         try:
-            result = await run_interruptible(cast("Awaitable[Any]", inbound.awaitable), inbound)
+            result = await run_interruptible(inbound.awaitable, inbound)  # type: ignore[arg-type]
             # Asked here as well: most requests report no progress, and a call costs more than the question.
             if inbound.has_reported:
                 await self.wait_until_read(inbound)
@@ -455,7 +375,8 @@ class JSONRPCDispatcher:
             finally:
                 del failure  # the traceback of its cause holds this frame
         else:
-            await self.finish(inbound, result)
+            if not inbound.is_over:
+                await self.finish(inbound, result)
         finally:
             inbound.interruption = None
             if inbound.lingers:
@@ -464,12 +385,12 @@ class JSONRPCDispatcher:
                 self._spawner.forget(inbound.handle)
             inbound.handle = None  # a task that was cancelled holds its exception, which holds all this
 
-    async def wait_until_read(self, inbound: _Inbound) -> None:
+    async def wait_until_read(self, inbound: InboundRequest) -> None:
         """Wait until the peer has read the progress of a request; called before its response (`DelaysUntilRead`)."""
         if self._delays is not None and inbound.has_reported and not inbound.is_over:
             await self._delays.wait_until_read()
 
-    async def finish(self, inbound: _Inbound, result: Any) -> None:
+    async def finish(self, inbound: InboundRequest, result: Any) -> None:
         """Send the result of a request; do nothing if the request was answered or withdrawn before."""
         if inbound.is_over:
             return
@@ -494,7 +415,7 @@ class JSONRPCDispatcher:
         finally:
             self._forget(inbound)
 
-    async def finish_error(self, inbound: _Inbound, error: Exception) -> None:
+    async def finish_error(self, inbound: InboundRequest, error: Exception) -> None:
         """Send an error response; do nothing if the request was answered or withdrawn before."""
         if inbound.is_over:
             return
@@ -508,7 +429,7 @@ class JSONRPCDispatcher:
                         self._reading.cancel()
                     return
                 logger.error("A request failed", exc_info=error)
-            id = cast("RequestId", inbound.request_id)
+            id: Any = inbound.request_id
             answer = error_from_exception(error)
             try:
                 await self._send(JsonRpcResponse(id, error=answer))
@@ -518,7 +439,7 @@ class JSONRPCDispatcher:
         finally:
             self._forget(inbound)
 
-    def _forget(self, inbound: _Inbound) -> None:
+    def _forget(self, inbound: InboundRequest) -> None:
         """Free the request's id."""
         id: Any = inbound.request_id
         # After a withdrawal the peer may have used the id for another request, which must stay.
@@ -547,9 +468,9 @@ class JSONRPCDispatcher:
             self.unstarted -= 1
             if self._spawner is not None:
                 self._spawner.forget(inbound.handle)  # asyncio never runs a task cancelled before its start
-        _discard(inbound)
+        inbound.discard()
 
-    def linger(self, inbound: _Inbound) -> None:
+    def linger(self, inbound: InboundRequest) -> None:
         """Keep counting a handler whose request id is free again: the limit is on running handlers, not on ids."""
         if not inbound.lingers and inbound.handle is not None:
             inbound.lingers = True
@@ -559,30 +480,48 @@ class JSONRPCDispatcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether a request that comes now would be the next to run: nothing that came before it waits for its turn."""
+        """Whether a request that arrives now would be handled next: no earlier message waits to be handled."""
         return not self.unstarted and not self._closed and self._inline is None and not self.is_ending
 
     def may_accept(self, id: RequestId) -> bool:
-        """Whether a request of this id would not be refused."""
+        """Return whether a request with this id would be accepted (its id is free, and the limit is not reached)."""
         in_flight = self._in_flight
         return id not in in_flight and len(in_flight) + self._lingering < self._max_in_flight
 
     def accept(self, id: RequestId, transport: TransportContext, *, is_over: bool = False) -> DispatchContext:
-        """Register a request that is being served already, without params; see `resume`.
+        """Register a request that the fast path is serving already, and return its dispatch context.
+
+        The context has no params; see `set_progress` and `resume`.
 
         Args:
-            is_over: it has been answered, so that nothing is registered.
+            id: the id of the request.
+            transport: facts of the transport that received it.
+            is_over: the request has been answered, so that it is not registered as in flight.
         """
-        inbound = _Inbound(self, id, None, transport)
+        inbound = InboundRequest(self, id, None, transport)
         if is_over:
             inbound.is_over = True
         else:
             self._in_flight[id] = inbound
         return inbound
 
+    def set_progress(self, accepted: DispatchContext, params: Mapping[str, Any]) -> None:
+        """Let the handler of a request report progress, if its params have a progress token.
+
+        Args:
+            accepted: the context that `accept` returned.
+            params: the params of the request.
+        """
+        inbound: InboundRequest = accepted  # type: ignore[assignment]
+        if not inbound.is_over:
+            inbound.progress_params = params
+
     def take_answer(self, accepted: DispatchContext) -> bool:
-        """Whether a request of `accept` is to be answered, which the caller then does; it is in flight no longer."""
-        inbound = cast("_Inbound", accepted)
+        """Remove a request of `accept` from those in flight, and return whether the caller must send its response.
+
+        It returns ``False`` if the request was answered or withdrawn before.
+        """
+        inbound: InboundRequest = accepted  # type: ignore[assignment]
         if inbound.is_over:
             return False
         inbound.is_over = True
@@ -590,19 +529,20 @@ class JSONRPCDispatcher:
         return True
 
     def resume(self, accepted: DispatchContext, handle: SpawnedTask, awaitable: Awaitable[Any]) -> Rest | None:
-        """Serve a request of `accept` as any other from here on; its first step is done in the caller's task.
+        """Serve a request of `accept` as any other from now on; run the next step in the current task.
 
         Args:
-            handle: that task.
-            awaitable: gives the result of the request.
+            accepted: the context that `accept` returned.
+            handle: the current task, which then serves the request.
+            awaitable: returns the result of the request.
 
         Returns:
-            What is left for the task to do; ``None`` if the request has been answered.
+            The rest of the task's work; ``None`` if the request has been answered.
 
         Raises:
-            KeyboardInterrupt, SystemExit: a signal's.
+            KeyboardInterrupt, SystemExit: a signal handler raised it.
         """
-        inbound = cast("_Inbound", accepted)
+        inbound: InboundRequest = accepted  # type: ignore[assignment]
         inbound.awaitable = awaitable
         inbound.handle = handle
         self.unstarted += 1
@@ -611,7 +551,7 @@ class JSONRPCDispatcher:
             return serving, serving.send(None)
         except StopIteration:
             return None
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):  # from a signal handler: it must stop the program
             raise
         except BaseException:  # a cancellation; it ends the task
             return None
@@ -625,7 +565,7 @@ class JSONRPCDispatcher:
             self._cancel(params)
         elif method == "notifications/progress" and self._outbound and self._handle_progress(params):
             return
-        inbound = _Inbound(self, None, params, transport)
+        inbound = InboundRequest(self, None, params, transport)
         # Handled within the loop where only the kernel reads it, since a task costs more than all of its work.
         spawns = self.spawns_notification is None or self.spawns_notification(method)
         # Notifications have no response that could slow the peer down, so that the surplus is dropped.
@@ -633,23 +573,23 @@ class JSONRPCDispatcher:
             logger.warning("Dropped %s: too many notifications are being handled", method)
             return
         try:
-            inbound.awaitable = cast("OnNotify", self._on_notify)(inbound, method, params)
+            inbound.awaitable = self._on_notify(inbound, method, params)  # type: ignore[misc]
         except Exception:
             logger.exception("The handling of %s failed", method)
             return
         if spawns:
             self._notifying.add(inbound)
             self.unstarted += 1
-            cast("Spawner", self._spawner).start(self._notify_one(inbound, method))
+            self._spawner.start(self._notify_one(inbound, method))  # type: ignore[union-attr]
         else:
             self.unstarted += 1
             await self._notify_one(inbound, method)
 
-    async def _notify_one(self, inbound: _Inbound, method: str) -> None:
+    async def _notify_one(self, inbound: InboundRequest, method: str) -> None:
         self.unstarted -= 1
         inbound.started = True
         try:
-            await run_interruptible(cast("Awaitable[None]", inbound.awaitable), inbound)
+            await run_interruptible(inbound.awaitable, inbound)  # type: ignore[arg-type]
         except BaseException as error:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, inbound))
         finally:
@@ -667,7 +607,7 @@ class JSONRPCDispatcher:
         waiting = outbound.receive_progress(params)
         if waiting is not None:
             # In a task, since the callback may send a request whose response this loop must read.
-            cast("Spawner", self._spawner).start(waiting)
+            self._spawner.start(waiting)  # type: ignore[union-attr]
         return True
 
     # -- batches (revision 2025-03-26) ----------------------------------------------------------------------------
@@ -733,13 +673,13 @@ class JSONRPCDispatcher:
         return not (self._closed or self._input_ended) and self._inline is None
 
     def expect(self, request: PlainRequest) -> int:
-        """Return the id under which the response of a request is expected."""
+        """Register an outbound request, and return the id to send it with."""
         id = self._ids.next()
         self._outbound[id] = request
         return id
 
     def forget(self, id: RequestId) -> bool:
-        """Expect the response of a request no longer; return whether it was expected."""
+        """Remove an outbound request, because its caller no longer waits; return whether it was registered."""
         return self._outbound.pop(id, None) is not None
 
     async def send_raw_request(
@@ -789,10 +729,10 @@ class JSONRPCDispatcher:
                 raise outbound.error
             finally:
                 del outbound  # the traceback of its error references this frame
-        result = cast("object", outbound.result)
+        result: Any = outbound.result
         if not isinstance(result, dict):
             raise LocalError(f"The peer's response to {method} is malformed: a result is an object")
-        return cast("dict[str, Any]", result)
+        return result  # pyright: ignore[reportUnknownVariableType]
 
     async def _send_outbound(self, request: JsonRpcRequest, outbound: OutboundRequest) -> None:
         try:
@@ -846,10 +786,3 @@ class JSONRPCDispatcher:
         """Start a task for a coroutine; see `RunsTasks`."""
         assert self._spawner is not None, "start_task needs a running dispatcher"
         self._spawner.start(coroutine)
-
-
-def _discard(inbound: _Inbound) -> None:
-    """Close a coroutine that will never be awaited, so that Python does not warn about it."""
-    awaitable: Any = inbound.awaitable
-    if not inbound.started and isinstance(awaitable, Coroutine):
-        awaitable.close()

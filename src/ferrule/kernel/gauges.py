@@ -42,7 +42,4 @@ class Gauges:
 
 def gauges_of(server: Server[Any]) -> Gauges:
     """Return the `Gauges` of a server; made on first use."""
-    found = server.attachments.get(Gauges)
-    if found is None:
-        found = server.attachments[Gauges] = Gauges()
-    return found
+    return server.attachments.made(Gauges)

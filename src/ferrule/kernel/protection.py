@@ -22,14 +22,15 @@ refuses. A property test builds every transport and tries each without a token.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Authenticate", "Documents", "ServerProtection", "hooks_of"]
+__all__ = ["Authenticate", "Documents", "MakesChallenges", "ServerProtection", "hooks_of"]
 
 Authenticate: TypeAlias = Callable[[Any], Awaitable[Any]]
 Documents: TypeAlias = Callable[[Any], tuple[int, bytes, list[tuple[str, str]]] | None]
 
 
+@runtime_checkable
 class ServerProtection(Protocol):
     """Authorizes the requests of one server, on any transport."""
 
@@ -58,6 +59,33 @@ class ServerProtection(Protocol):
 
         Args:
             path: the path of the endpoint below the mounting prefix.
+        """
+        ...
+
+
+@runtime_checkable
+class MakesChallenges(Protocol):
+    """A `ServerProtection` that tells a client what it lacks.
+
+    Without these methods missing scopes are 403 without a challenge.
+    """
+
+    def insufficient_scope(self, context: Any, scopes: Sequence[str], /) -> Exception:
+        """Return the error for an operation whose scopes the sender of a request lacks.
+
+        Over HTTP it is an `HttpRefusing` with status 403 and a challenge.
+
+        Args:
+            context: the transport's facts of the request; ``None`` outside a transport.
+            scopes: all scopes that the operation needs.
+        """
+        ...
+
+    def refused_token(self, context: Any, /) -> list[tuple[str, str]]:
+        """Return the headers of 401 for credentials that were accepted here and refused by a service behind this one.
+
+        Args:
+            context: the transport's facts of the request.
         """
         ...
 

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypedDict, TypeVar
+from warnings import warn
 
 from msgspec import Struct
 
 from ferrule.kernel.attachments import Attachments
-from ferrule.kernel.builtin import register_builtins
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, SubscriptionBus
 from ferrule.kernel.connection import InitializationOptions
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.protection import ServerProtection
+from ferrule.kernel.standard_methods import register_builtins
 from ferrule.protocol.caching import CacheHint
-from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.wire.codec import Encoded, to_builtins
 from ferrule.wire.headers import ParamHeader
 from ferrule.wire.jsonrpc import RequestId
@@ -196,7 +197,9 @@ class HandlerEntry(Value, frozen=True):
 
     Attributes:
         method: the JSON-RPC method.
-        handler: ``async (ctx) -> result`` with ``ctx.params`` typed.
+        handler: ``async (ctx) -> result`` with ``ctx.params`` typed. Set by `Server.add_request_handler`: for tools,
+            resources and prompts by ``serve`` of the sets in `ferrule.app.components`, for other methods by
+            `ferrule.kernel.standard_methods` and extensions.
         params_type: the type of ``ctx.params``; ``None`` for the specification's type of the method, and for the raw
             mapping if the specification does not define the method.
         extension: identifier of the extension that defines the method, which the client must have declared.
@@ -278,6 +281,15 @@ async def _no_lifespan(_: Server[Any]) -> AsyncGenerator[Any]:
     yield {}
 
 
+def _warn_moved(old: str, new: str) -> None:
+    warn(
+        f"Server.{old} is now attachments.made(ferrule.protocol.inbound.MirroredHeaders).{new}; "
+        "ferrule 0.3 removes the old name",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
 class Server(Generic[LifespanT]):
     """A registry of handlers.
 
@@ -306,12 +318,10 @@ class Server(Generic[LifespanT]):
         server_info: this server's identity, sent to clients.
         cache_hints: method → hint for clients, as given.
         extensions: identifier → settings of each added extension, as announced to clients.
+        handshake_extensions: identifiers of the extensions that are announced to legacy clients too.
         result_types: ``resultType`` of an extension → the extension's identifier.
         info_stamp: ``_meta`` of each modern result, with this server's identity; not to be changed.
         attachments: values that layers above keep with the server, one of each class.
-        param_headers: tool name → the plan of its ``Mcp-Param-*`` headers (`compile_param_plan`), for tools that have
-            any; the code that registers a tool sets it. Over HTTP a modern call with other headers is refused.
-        name_params: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
         filter_grants: key of a listen filter → the function that grants it, of an extension.
         uses_logging: whether a component may send log messages, asked when ``logging`` is not set; ``None``: no
             component may.
@@ -350,14 +360,16 @@ class Server(Generic[LifespanT]):
         self.bus = SubscriptionBus() if bus is None else bus
         self.modern_versions = modern_versions
         self.extensions: dict[str, dict[str, Any]] = {}
-        self.param_headers: dict[str, tuple[ParamHeader, ...]] = {}
+        self.handshake_extensions: set[str] = set()
         self.result_types: dict[str, str] = {}
-        self.name_params: dict[str, str] = dict(NAME_PARAMS)
         self.filter_grants: dict[str, GrantTopics] = {}
-        self.uses_logging: Callable[[], bool] | None = None
+        self.uses_logging: Callable[[], bool] | None = None  # set by `ferrule.app.server.MCPServer`
+        # Set by `ferrule.app.components.resources.ResourceSet`; the second one also by `ferrule.client.gateway.proxy`.
         self.has_resource: Callable[[ServerRequestContext[Any], str], bool] | None = None
         self.resource_visibility: Callable[[Any], Callable[[str], bool]] | None = None
+        # Filled by `ferrule.extensions.base` and `ferrule.client.gateway.proxy`.
         self.capability_sources: list[Callable[[Revision], Mapping[str, Any]]] = []
+        # Set by `ferrule.app.components.tools.ToolSet.offer_search`.
         self.unwrap_request: Callable[[ServerRequestContext[Any]], ServerRequestContext[Any]] | None = None
         self.attachments = Attachments()
         self._protection = protection
@@ -378,7 +390,30 @@ class Server(Generic[LifespanT]):
         # program that is starting has no signal handler yet.
         return {META_SERVER_INFO: to_builtins(self.server_info)}
 
+    @property
+    def param_headers(self) -> dict[str, tuple[ParamHeader, ...]]:
+        """Deprecated; ferrule 0.3 removes it: `MirroredHeaders.params` of ``attachments``."""
+        _warn_moved("param_headers", "params")
+        return self.attachments.made(MirroredHeaders).params
+
+    @property
+    def name_params(self) -> dict[str, str]:
+        """Deprecated; ferrule 0.3 removes it: `MirroredHeaders.names` of ``attachments``."""
+        _warn_moved("name_params", "names")
+        return self.attachments.made(MirroredHeaders).names
+
     # -- registering ------------------------------------------------------------------------------------------
+
+    def wrap_lifespan(
+        self, wrap: Callable[[AbstractAsyncContextManager[Any]], AbstractAsyncContextManager[Any]]
+    ) -> None:
+        """Run code around the lifespan of this server: a program that serves it has parts of its own to open and close.
+
+        Args:
+            wrap: returns a context manager around the given one; both have the same state.
+        """
+        inner = self._lifespan
+        self._lifespan = lambda server: wrap(inner(server))
 
     def add_request_handler(
         self,
@@ -423,10 +458,24 @@ class Server(Generic[LifespanT]):
         self._requests.pop(method, None)
 
     def add_extension(
-        self, identifier: str, settings: Mapping[str, Any] | None = None, *, result_types: Iterable[str] = ()
+        self,
+        identifier: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        result_types: Iterable[str] = (),
+        in_handshake: bool = False,
     ) -> None:
-        """Announce an extension and the ``resultType`` values that it defines."""
+        """Announce an extension and the ``resultType`` values that it defines.
+
+        Args:
+            identifier: ``reverse.domain/name``.
+            settings: the settings object to announce; ``None`` for an empty one.
+            result_types: values of ``resultType`` that only clients with the extension may get.
+            in_handshake: announce it to legacy clients too, in the capabilities of ``initialize``.
+        """
         self.extensions[identifier] = dict(settings or {})
+        if in_handshake:
+            self.handshake_extensions.add(identifier)
         for result_type in result_types:
             self.result_types[result_type] = identifier
 
@@ -476,8 +525,9 @@ class Server(Generic[LifespanT]):
             bundle["completions"] = {}
         if self.announces_logging:
             bundle["logging"] = {}
-        if self.extensions and revision.has_extensions:
-            bundle["extensions"] = {name: dict(settings) for name, settings in self.extensions.items()}
+        announced = self.extensions if revision.has_extensions else self.handshake_extensions
+        if announced:
+            bundle["extensions"] = {name: dict(each) for name, each in self.extensions.items() if name in announced}
         for source in self.capability_sources:
             # After the own ones: an extension may replace a capability by a larger one.
             bundle.update(source(revision))

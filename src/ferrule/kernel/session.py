@@ -8,8 +8,7 @@ itself is refused, because a modern server returns input requests instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ferrule.kernel.concurrency.cancellation import Interruptible, failure_of
 from ferrule.kernel.concurrency.yielding import yield_to_loop
@@ -36,10 +35,7 @@ from ferrule.wire.types import (
     ListRootsResult,
 )
 
-if TYPE_CHECKING:
-    import asyncio
-
-__all__ = ["ASKED", "LOG_LEVELS", "RESUMED", "BodyState", "ServerSession", "log_level_passes"]
+__all__ = ["ASKED", "LOG_LEVELS", "RESUMED", "ServerSession", "log_level_passes"]
 
 ResultT = TypeVar("ResultT")
 
@@ -68,15 +64,6 @@ def log_level_passes(level: str, threshold: str) -> bool:
     return _SEVERITY[level] >= _SEVERITY.get(threshold, 0)
 
 
-class BodyState(Enum):
-    """What `ServerSession.body_task` has in place of a task."""
-
-    NO_TASK = 1
-    """The body runs on another event loop than asyncio's."""
-    ENDED = 2
-    """The body has ended, or was cancelled."""
-
-
 class ServerSession:
     """What a handler can send to its peer while it serves one message; the runner makes one for each message.
 
@@ -86,15 +73,11 @@ class ServerSession:
         calls: number of messages sent so far; see `yield_to_loop`.
         meta: the raw ``params._meta`` of the message.
         notes: facts about the request for middleware: `ASKED`, `RESUMED`.
-        body_task: the asyncio task that runs the body, `BodyState` where there is none, ``None`` before the body
-            starts; set by ``ferrule.app.rounds.run`` and by the tasks extension.
-        rounds: the engine of questions and steps, a ``ferrule.app.rounds.base.Rounds``; set by
-            ``ferrule.app.rounds.run.rounds_of`` at the first question, or before the body if the request has answers.
-        manual_answers: the answers and the state of the input requests that the body returned itself; set by
-            ``ferrule.app.rounds.manual`` and ``suspension``.
+        body: the ``ferrule.app.rounds.body.CallBody`` of the function that serves the message, kept for that module;
+            ``None`` before one has started.
     """
 
-    __slots__ = ("_dispatch", "body_task", "calls", "connection", "loop", "manual_answers", "meta", "notes", "rounds")
+    __slots__ = ("_dispatch", "body", "calls", "connection", "loop", "meta", "notes")
 
     def __init__(self, connection: Connection, dispatch: DispatchContext, meta: Mapping[str, Any]) -> None:
         self.connection = connection
@@ -102,9 +85,7 @@ class ServerSession:
         self.loop: Any = dispatch.loop if isinstance(dispatch, Interruptible) else None
         self.calls = 0
         self.meta = meta
-        self.body_task: asyncio.Task[Any] | BodyState | None = None
-        self.rounds: Any = None
-        self.manual_answers: tuple[dict[str, Any], Any] | None = None
+        self.body: Any = None
         self.notes: frozenset[str] = _NO_NOTES
 
     @property

@@ -1,1 +1,4 @@
-"""Rules: pure functions and tables over wire values. No I/O, no event loop; time and randomness are arguments."""
+"""Rules of the protocol: pure functions and tables over wire values, without I/O and event loop.
+
+Time and randomness are arguments.
+"""

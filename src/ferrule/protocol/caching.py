@@ -47,9 +47,9 @@ def hint_for(revision: Revision, method: str, hints: Mapping[str, CacheHint]) ->
     """Return the hint for a method's results: its own, else the one under ``"*"``, else the default.
 
     Args:
-        revision: the connection's.
-        method: the request that is answered.
-        hints: the server's, by method or ``"*"``.
+        revision: the revision of the connection.
+        method: the method of the request.
+        hints: the server's hints, by method or ``"*"``.
 
     Returns:
         ``None`` for a method whose results have no hint in this revision. A hint for the method's own name always

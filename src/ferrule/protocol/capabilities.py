@@ -7,9 +7,27 @@ local error of the handler. Source: "Elicitation", "Sampling" and "Roots" of 202
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
-__all__ = ["declares_extension", "merge_required", "missing_for_request", "missing_for_requests"]
+__all__ = [
+    "APPS_EXTENSION",
+    "EXTENSIONS_OF_BOTH_ERAS",
+    "SKILLS_EXTENSION",
+    "declares_extension",
+    "extension_settings",
+    "merge_required",
+    "missing_for_request",
+    "missing_for_requests",
+]
+
+SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
+"""Identifier of the extension for skills; servers declare it."""
+
+APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
+"""Identifier of the extension for pages that hosts show."""
+
+EXTENSIONS_OF_BOTH_ERAS: Final = (SKILLS_EXTENSION, APPS_EXTENSION)
+"""Extensions whose messages are the same in both eras, so that a gateway between them can announce them."""
 
 
 def missing_for_request(declared: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -77,7 +95,18 @@ def merge_required(into: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 def declares_extension(declared: Any, extension: str) -> bool:
     """Return whether capabilities name an extension (its settings object may be empty)."""
-    return isinstance(_mapping(_mapping(declared).get("extensions")).get(extension), Mapping)
+    return extension_settings(declared, extension) is not None
+
+
+def extension_settings(declared: Any, extension: str) -> Mapping[str, Any] | None:
+    """Return the settings that capabilities declare for an extension; ``None`` if they do not name it.
+
+    Args:
+        declared: the capabilities of a client or a server as it sent them; a value that is not a mapping declares none.
+        extension: ``reverse.domain/name``.
+    """
+    found: Any = _mapping(_mapping(declared).get("extensions")).get(extension)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

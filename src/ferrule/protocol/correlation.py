@@ -8,7 +8,8 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from math import isfinite
 from typing import Any, Final, cast
 
@@ -26,15 +27,13 @@ class IdSequence:
         last: the last used id, for a connection that several processes share.
     """
 
-    __slots__ = ("_last",)
+    __slots__ = ("next",)
+
+    next: Callable[[], int]
+    """Returns the next id, from 1."""
 
     def __init__(self, last: int = 0) -> None:
-        self._last = last
-
-    def next(self) -> int:
-        """Return the next id, from 1."""
-        self._last += 1
-        return self._last
+        self.next = count(last + 1).__next__
 
 
 def own_id(echoed: Any) -> int | None:

@@ -17,9 +17,18 @@ from typing import Any, Final
 
 from ferrule.protocol.errors import InvalidRequest, MCPError, UnsupportedProtocolVersion
 from ferrule.protocol.inbound import has_modern_envelope
-from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS
+from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["TRANSITIONS", "VERDICTS", "Era", "EraLock", "MessageEra", "Verdict", "message_era"]
+__all__ = [
+    "TRANSITIONS",
+    "VERDICTS",
+    "Era",
+    "EraLock",
+    "MessageEra",
+    "Verdict",
+    "is_handshake_version",
+    "message_era",
+]
 
 
 class Era(Enum):
@@ -82,6 +91,11 @@ TRANSITIONS: Final[Mapping[tuple[Era, MessageEra], Era]] = MappingProxyType(
     }
 )
 """The state after a message that *succeeded*; a rejected message does not change the state."""
+
+
+def is_handshake_version(version: object) -> bool:
+    """Return whether a JSON value is a revision that ``initialize`` can negotiate."""
+    return isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def message_era(method: str, params: Any) -> MessageEra:

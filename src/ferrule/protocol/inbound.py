@@ -23,6 +23,7 @@ from ferrule.wire.headers import (
     MCP_PARAM_PREFIX,
     MCP_PROTOCOL_VERSION_HEADER,
     HeaderValueError,
+    ParamHeader,
     decode_header_value,
 )
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -48,6 +49,7 @@ __all__ = [
     "PROTOCOL_VERSION_KEY",
     "InboundLadderRejection",
     "InboundModernRoute",
+    "MirroredHeaders",
     "classify_inbound_request",
     "has_modern_envelope",
     "http_status",
@@ -63,7 +65,26 @@ LOG_LEVEL_KEY: Final = META_LOG_LEVEL
 NAME_PARAMS: Final[Mapping[str, str]] = MappingProxyType(
     {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 )
-"""By method, the param that the ``Mcp-Name`` header mirrors."""
+"""Method → the param that the ``Mcp-Name`` header mirrors."""
+
+
+class MirroredHeaders:
+    """The members that modern requests to one server repeat in HTTP headers; an attachment of the `Server`.
+
+    A request whose headers say something else is refused: proxies may have routed it by them.
+
+    Attributes:
+        names: method → the param that the ``Mcp-Name`` header mirrors; extensions add theirs.
+        params: tool name → the plan of its ``Mcp-Param-*`` headers (`ferrule.wire.headers.compile_param_plan`), for
+            tools that have any; set by the code that registers a tool.
+    """
+
+    __slots__ = ("names", "params")
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = dict(NAME_PARAMS)
+        self.params: dict[str, tuple[ParamHeader, ...]] = {}
+
 
 ERROR_CODE_HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -88,7 +109,7 @@ _REQUIRED_KEYS: Final = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY)
 
 @refuses_as_a_dataclass
 class InboundModernRoute(Value, frozen=True):
-    """The result of a request that passed all checks.
+    """The checked envelope of a request.
 
     Attributes:
         protocol_version: one of the supported modern versions.
@@ -148,7 +169,7 @@ def classify_inbound_request(
         headers: HTTP headers under lower-case names; ``None`` on other transports, where headers are not checked.
         supported_modern_versions: the server's revisions of the modern era.
         require_client_info: also refuse an envelope without client info, which the published schema only recommends.
-        name_params: by method, the param that ``Mcp-Name`` must equal; extensions add theirs.
+        name_params: method → the param that ``Mcp-Name`` must equal; extensions add theirs.
 
     Returns:
         The version and the client, or the error response for the first failed check.

@@ -1,9 +1,9 @@
-"""How much work the numbers of a value are for a JSON Schema validator.
+"""Estimates the time that a JSON Schema validator needs for the numbers of a value.
 
 Two kinds take jsonschema-rs long (measured with 0.40): whole numbers of many digits, which it reads as text (0.8 ms
-for 4,000 digits), and numbers judged by a ``multipleOf`` that is a fraction, which it divides exactly (0.2 ms for
-``1e300``, 70 ms and more for 4,000 digits). A list of such numbers takes six bytes for each and holds the process for
-minutes.
+for 4,000 digits), and numbers that are checked against a ``multipleOf`` with a fraction, by an exact division (0.2 ms
+for ``1e300``, 70 ms and more for 4,000 digits). In a list of such numbers each takes six bytes of the message, and the
+list can block the process for minutes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ _DIVISION: Final = 40
 
 
 def is_long(value: int) -> bool:
-    """Return whether reading a whole number takes notable time."""
+    """Return whether a whole number has so many digits that reading it takes notable time."""
     return not -_LONG < value < _LONG
 
 
 def length_work(value: int) -> int:
-    """Return what reading a whole number takes, in evaluations of a subschema."""
+    """Return the time to read a whole number, in evaluations of a subschema."""
+    # Converting decimal digits takes time in the square of their number.
     return (value.bit_length() // _WORD_BITS) ** 2
 
 
@@ -38,9 +39,10 @@ def fraction_bits(schema: Mapping[str, Any]) -> int:
 
 
 def division_work(value: Any, bits: int, limit: int) -> int:
-    """Return what it takes to divide every number of a value by a fraction once, in evaluations of a subschema.
+    """Return the time to divide every number of a value by a fraction once, in evaluations of a subschema.
 
     Args:
+        value: any JSON value.
         bits: the number of bits of the fraction, by `fraction_bits`.
         limit: the count stops above it.
     """

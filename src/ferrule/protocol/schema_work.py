@@ -1,14 +1,14 @@
-"""Estimates, before validating, the cost of validating a value against a foreign JSON Schema.
+"""Estimates the cost of validating a value against a foreign JSON Schema, before the validation.
 
-A schema of one kilobyte can ask for 2^n evaluations through ``$ref``, and a recursive one for as many as its value is
-deep; a validator then holds the process for minutes, or recurses until the stack ends. `SchemaWork` counts what a
-validator would do, without doing it: the number of evaluations of subschemas and their greatest depth. Each pair of a
-subschema and a part of the value is counted once and remembered, so counting itself is bounded by the same limit.
+A schema of one kilobyte can require 2^n evaluations through ``$ref``, and a recursive one as many as its value is deep.
+A validator then blocks the process for minutes, or recurses until the stack overflows. `SchemaWork` counts the work of
+a validator without doing it: the number of evaluations of subschemas and their greatest depth. Each pair of a subschema
+and a part of the value is counted once and remembered, so that the count itself is bounded by the same limit.
 
 Long numbers count for more, and most where they are divided (`ferrule.protocol.number_work`).
 
 The count is the worst case: every branch of ``anyOf`` is tried and every pattern of ``patternProperties`` matches.
-Nothing here judges a value; references that lead nowhere count as one evaluation, the validator refuses them.
+This module validates nothing: an unresolvable reference counts as one evaluation, and the validator refuses it.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ __all__ = [
 ]
 
 MAX_EVALUATIONS: Final = 20_000_000
-"""Evaluations of subschemas for one value: about half a second of jsonschema-rs."""
+"""Maximum number of evaluations of subschemas for one value: about half a second of jsonschema-rs."""
 MAX_EVALUATION_DEPTH: Final = 2000
-"""Evaluations inside one another. jsonschema-rs recurses and ends the process with a stack overflow near 10,000."""
+"""Maximum depth of evaluations inside one another. jsonschema-rs recurses: the stack overflows near 10,000, which ends
+the process."""
 MAX_SCHEMA_VALUES: Final = 100_000
-"""JSON values (members and entries of its enumerations included) in one schema."""
+"""Maximum number of JSON values in one schema, including members and entries of its enumerations."""
 MAX_SCHEMA_PATTERNS: Final = 200
-"""Regular expressions in one schema."""
+"""Maximum number of regular expressions in one schema."""
 
 _MAX_COUNTED: Final = 200_000
-"""Pairs of subschema and value that are looked at to count, which takes longer than evaluating one does."""
+"""Maximum number of pairs of a subschema and a value that are counted; counting one takes longer than evaluating it."""
 _MAX_VALUE_DEPTH: Final = 256
-"""jsonschema-rs refuses values that are nested deeper."""
+"""Maximum nesting depth of a value; jsonschema-rs refuses deeper ones."""
 _MAX_PASSES: Final = 32
 _UNEVALUATED_FACTOR: Final = 3
-"""``unevaluated…`` evaluates its neighbours again (jsonschema-rs: 2.9 times, measured on nested ones)."""
+"""Factor of a keyword ``unevaluated…``, which evaluates the other keywords of its schema again (measured: 2.9)."""
 _PATTERN_CHARS: Final = 16
 """Characters of text that a regular expression reads in about the time of one evaluation."""
 _BACKTRACKS: Final = re.compile(r"\(\?[=!<>]|\\[1-9k]|[*+?}]\+")
 _BACKTRACKING_COST: Final = 2000
-"""A regular expression with look-around or back-references may step back 10,000 times for each text."""
+"""Cost of a regular expression with look-around or back-references, which may backtrack 10,000 times for each text."""
 _META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _META_SCHEMA_COST: Final = 100
 
@@ -65,11 +66,11 @@ _EACH_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
 
 
 class SchemaTooCostly(FerruleError, ValueError):
-    """Validating against a foreign schema would take more than is allowed (the fault of the schema's author)."""
+    """Validating against a foreign schema would exceed a limit of this module (the schema author's mistake)."""
 
 
 class _SchemaNode:
-    """One subschema: what it costs itself, and which others it applies to what."""
+    """One subschema: its own cost, and the subschemas that it applies, with the parts of the value for each."""
 
     __slots__ = ("cost", "divides", "factor", "here", "items", "members", "named", "names", "patterns", "prefix", "raw")
 
@@ -99,14 +100,14 @@ class SchemaWork:
         schema: a JSON Schema as JSON values; of any draft, keywords of several are counted.
 
     Raises:
-        SchemaTooCostly: it has too many values or patterns, or refers to itself without consuming any of the value.
+        SchemaTooCostly: it has too many values or patterns, or it applies itself to the same value again, without end.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._nodes: dict[int, _SchemaNode] = {}
         self._index = _Index(schema)
         self._root = self._compile(schema)
-        nodes = [*reversed(self._nodes.values())]  # what is applied comes before what applies it, mostly
+        nodes = [*reversed(self._nodes.values())]  # mostly an applied subschema comes before the one that applies it
         _refuse_endless(nodes)
         self._width = _width(self._root, nodes)
         self._chain = _longest_chain(nodes)
@@ -118,8 +119,9 @@ class SchemaWork:
         """Return an upper bound of the evaluations for this value.
 
         Raises:
-            SchemaTooCostly: more than `MAX_EVALUATIONS`, or deeper than `MAX_EVALUATION_DEPTH`.
+            SchemaTooCostly: the value needs more than `MAX_EVALUATIONS`, or a depth above `MAX_EVALUATION_DEPTH`.
         """
+        # The cheap bound first: widest part times the number of parts. Most values are far below the limit.
         if self._width:
             size = _size(value, MAX_EVALUATIONS // self._width, self._has_patterns)
             work = self._width * size
@@ -132,6 +134,7 @@ class SchemaWork:
     # -- from JSON to nodes -----------------------------------------------------------------------------------------
 
     def _compile(self, root: Any) -> _SchemaNode:
+        # With a list and not by recursion: the nesting of a foreign schema must not exhaust Python's stack.
         made = _SchemaNode(root)
         self._nodes[id(root)] = made
         todo = [made]
@@ -160,6 +163,7 @@ class SchemaWork:
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(raw.get(key), str):
                 found = self._index.resolve(raw, raw[key])
+                # The validator has the drafts themselves; they are large, and not in this document.
                 if not found and raw[key].startswith(_META_SCHEMAS):
                     node.cost += _META_SCHEMA_COST
                 for sub in found:
@@ -188,7 +192,7 @@ class SchemaWork:
 
 
 class _Index:
-    """Where the references of a document lead."""
+    """The targets of the references in a document."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -221,14 +225,16 @@ class _Index:
             raise SchemaTooCostly(f"it has more than {MAX_SCHEMA_PATTERNS} patterns")
 
     def resolve(self, holder: Mapping[str, Any], reference: str) -> list[Any]:
-        """Return the subschemas that a reference may lead to; none where it leads out of the document."""
+        """Return the subschemas that a reference may name; an empty list if its target is outside the document."""
         base = self._bases.get(id(holder), "")
         place, _, fragment = _joined(base, reference).partition("#")
         fragment = unquote(fragment)
+        # All subschemas with this anchor: which one a `$dynamicRef` names depends on the path of the evaluation.
         if fragment and not fragment.startswith("/"):
             return self._anchors.get(fragment, [])
         node: Any = self._resources.get(place, self._root if reference.startswith("#") else None)
         for part in fragment.split("/")[1:]:
+            # In this order (RFC 6901, section 4): `~01` is the text `~1`.
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict):
                 node = cast("dict[str, Any]", node).get(key)
@@ -259,7 +265,10 @@ def _pattern_cost(pattern: str) -> int:
 
 
 def _own_cost(raw: Mapping[str, Any]) -> int:
-    """Enumerations are searched from the start; texts compare eight times as fast as an evaluation takes."""
+    """Return the cost of a subschema without those that it applies, in evaluations.
+
+    An enumeration is searched from its start, and comparing two texts takes an eighth of an evaluation.
+    """
     cost = 0
     listed = raw.get("enum")
     for value in (*(_listed(listed)), raw.get("const")):
@@ -270,8 +279,10 @@ def _own_cost(raw: Mapping[str, Any]) -> int:
 
 
 def _closures(root: _SchemaNode, nodes: list[_SchemaNode]) -> dict[int, dict[_SchemaNode, int]] | None:
-    """For each subschema how often it evaluates which ones for the same value; ``None`` where that is too much to
-    write down."""
+    """Return, for each subschema, how often it evaluates each other one for the same value.
+
+    ``None`` if these counts would take too much memory.
+    """
     found: dict[int, dict[_SchemaNode, int]] = {}
     entries = 0
     todo = [(node, False) for node in nodes]
@@ -295,14 +306,15 @@ def _closures(root: _SchemaNode, nodes: list[_SchemaNode]) -> dict[int, dict[_Sc
 
 
 def _width(root: _SchemaNode, nodes: list[_SchemaNode], cost_of: Callable[[_SchemaNode], int] | None = None) -> int:
-    """Return the most evaluations that any one part of any value gets; 0 where that has no bound, or none below
-    `MAX_EVALUATIONS`.
+    """Return the greatest number of evaluations that one part of any value needs; 0 without a bound below the limit.
 
-    A least fixed point: a list of itself gets as many at each depth, a choice between two lists of itself twice as
-    many at each depth.
+    The limit is `MAX_EVALUATIONS`. The result is a least fixed point: with a schema for lists of itself, parts at each
+    depth need the same number; with a choice between two lists of itself, twice as many at each further depth.
 
     Args:
-        cost_of: what one evaluation of a subschema counts; ``None``: what it costs.
+        root: the schema.
+        nodes: all its subschemas.
+        cost_of: returns what one evaluation of a subschema counts; ``None`` for its own cost.
     """
     closures = _closures(root, nodes)
     if closures is None:
@@ -315,6 +327,7 @@ def _width(root: _SchemaNode, nodes: list[_SchemaNode], cost_of: Callable[[_Sche
     }
     below = {at: _below(here) for at, here in closures.items()}
     width = dict.fromkeys(closures, 0)
+    # Widths only rise. Without a fixed point after these passes there is probably no bound.
     for _ in range(_MAX_PASSES):
         has_changed = False
         for node in nodes:
@@ -337,8 +350,10 @@ _Group: TypeAlias = list[tuple[_SchemaNode, int]]
 
 
 def _below(here: Mapping[_SchemaNode, int]) -> list[tuple[_Group, list[_Group]]]:
-    """The subschemas that one member, one name and one entry get: those that every one gets, and beside them those of
-    a single name or place."""
+    """Return the subschemas for one member, one member's name and one entry of a list.
+
+    Each item has the subschemas that apply to all of them, and a list of those for a single name or position.
+    """
     members: _Group = []
     named: dict[str, _Group] = {}
     names: _Group = []
@@ -363,7 +378,7 @@ def _below(here: Mapping[_SchemaNode, int]) -> list[tuple[_Group, list[_Group]]]
 
 
 def _longest_chain(nodes: list[_SchemaNode]) -> int:
-    """Return the most subschemas that apply inside one another to the same value."""
+    """Return the greatest number of subschemas that apply inside one another to the same value."""
     found: dict[int, int] = {}
     todo = [(node, False) for node in nodes]
     while todo:
@@ -377,7 +392,7 @@ def _longest_chain(nodes: list[_SchemaNode]) -> int:
 
 
 def _refuse_endless(nodes: list[_SchemaNode]) -> None:
-    """Refuse a schema that applies itself to the same value again."""
+    """Raise `SchemaTooCostly` for a schema that applies itself to the same value again."""
     done: set[int] = set()
     opened: set[int] = set()
     todo = [(node, False) for node in nodes]
@@ -424,7 +439,7 @@ def _size(value: Any, limit: int, counts_text: bool) -> int:
 def _count(root: _SchemaNode, value: Any) -> int:
     """Return the evaluations of ``root`` for ``value``, each pair of subschema and part once."""
     known: dict[tuple[int, int], tuple[int, int]] = {}
-    pieces: list[Any] = []  # keeps what is made here alive, so that no id comes twice
+    pieces: list[Any] = []  # references what is made here: the id of a deleted object could be used again
     todo: list[tuple[_SchemaNode, Any, list[tuple[int, _SchemaNode, Any]] | None]] = [(root, value, None)]
     while todo:
         node, part, applied = todo.pop()
@@ -437,6 +452,7 @@ def _count(root: _SchemaNode, value: Any) -> int:
             applied = _applications(node, part)
             pieces.append(applied)
             todo.append((node, part, applied))
+            # A preliminary entry: a pair that is reached again before it is counted must not be counted twice.
             known[pair] = (0, 0)
             todo.extend((sub, below, None) for _, sub, below in applied if (id(sub), id(below)) not in known)
             continue
@@ -463,6 +479,7 @@ def _count(root: _SchemaNode, value: Any) -> int:
 
 def _applications(node: _SchemaNode, part: Any) -> list[tuple[int, _SchemaNode, Any]]:
     applied = [(node.factor, sub, part) for sub in node.here]
+    # Checked before the lists are made, which could take gigabytes.
     if (
         type(part) in (dict, list)
         and len(part) * (len(node.members) + len(node.names) + len(node.items)) > _MAX_COUNTED

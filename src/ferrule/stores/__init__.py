@@ -1,5 +1,5 @@
-"""What must outlive a process or be seen by several: small interfaces, and their implementations in memory.
+"""Stores for data that outlives a process or is shared by several: interfaces, and implementations in memory.
 
-Each interface is a Protocol of at most five methods. Implementations on SQLite and Redis are modules of their own,
-imported only when chosen.
+Each interface is a protocol of at most five methods. The implementations in SQLite and Redis are separate modules,
+which are imported only if they are used.
 """

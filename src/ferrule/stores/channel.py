@@ -29,7 +29,7 @@ class Channel(Protocol):
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
         """Call ``on_message`` with each message, until cancelled.
 
-        A lost connection is opened again; messages in between are lost, as ``on_ready`` then says.
+        A lost connection is opened again; messages in between are lost. A second call of ``on_ready`` shows that.
 
         Args:
             on_message: called with each message.

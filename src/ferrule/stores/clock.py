@@ -19,7 +19,10 @@ _STARTED_AT: Final = time.time() - time.monotonic()
 
 
 def uptime_s() -> float:
-    """Seconds since the machine was started, the same in all its processes; on Linux also while it was suspended."""
+    """Return the seconds since the machine was started, equal in all its processes.
+
+    On Linux the time in which the machine was suspended counts too.
+    """
     return time.monotonic() if _BOOT_CLOCK < 0 else time.clock_gettime(_BOOT_CLOCK)
 
 

@@ -52,11 +52,11 @@ class EventStore(Protocol):
 
 _STREAM_BYTES = 1400
 _EVENT_BYTES = 40
-"""Measured memory of a stream and of an event in addition to the data."""
+"""Measured memory of a stream and of an event in bytes, in addition to the data."""
 
 
 class _StreamLog:
-    """The kept tail of one stream: consecutive events, the first of which has number ``first``."""
+    """The last events of one stream, which are consecutive; the first of them has the number ``first``."""
 
     __slots__ = ("events", "first", "size_bytes")
 

@@ -71,6 +71,15 @@ class MemoryRateLimits:
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
         """Take one token from a bucket; see `RateLimitStore.take`."""
+        return self.take_now(key, size=size, per_s=per_s)
+
+    def has_token(self, key: str, *, size: int, per_s: float) -> bool:
+        """Return whether `take` would take a token now."""
+        now = self._clock()
+        return next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)[1] == 0
+
+    def take_now(self, key: str, *, size: int, per_s: float) -> float:
+        """Take one token from a bucket, as `take`, without waiting."""
         now = self._clock()
         self._full_at[key], wait = next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)
         # In the order of use, so that the oldest buckets, which are most likely full, are found at the front.

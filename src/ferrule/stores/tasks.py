@@ -29,7 +29,7 @@ class TooManyTasks(Exception):
     """A bound of tasks is reached.
 
     Attributes:
-        owner: whether it is the bound of this owner's tasks, and not that of all tasks.
+        owner: whether it is the bound on the tasks of this owner; otherwise it is that on all tasks.
     """
 
     def __init__(self, *, owner: bool) -> None:
@@ -47,7 +47,7 @@ class StoredTask(Struct, frozen=True, kw_only=True):
         created_at: seconds since the epoch, by the clock of the process that adds it.
         expires_at: seconds since the epoch; from then on the record does not exist. In a new record, by the clock of
             the process that adds it: ``expires_at - created_at`` is the lifetime. In a stored record, by the store's
-                clock.
+            clock.
         is_open: whether the task has not ended yet.
         body: all other data; opaque to the store.
     """
@@ -115,7 +115,7 @@ class TaskStore(Protocol):
         """Return records of an owner, the last added first.
 
         Args:
-            owner: ``""`` has no records to list.
+            owner: the owner; ``""`` has no records to list.
             after: the id of the last record of the page before; ``None`` for the first page.
             limit: maximum number of records.
 
@@ -148,7 +148,7 @@ def as_added(task: StoredTask, now: float) -> StoredTask:
         task: the new record.
         now: the time of the store's clock, in seconds since the epoch.
     """
-    # The life as a duration: the clock of the caller may be wrong.
+    # The lifetime as a duration: the clock of the caller may be wrong.
     return replace(task, version=1, is_open=True, expires_at=task.expires_at + (now - task.created_at))
 
 
@@ -220,7 +220,7 @@ class MemoryTasks:
             raise TooManyTasks(owner=True)
         now = self._clock()
         stored = as_added(task, now)
-        # After the bounds, so that a call with no life is refused as any other.
+        # After the check of the bounds, which also applies to a record without lifetime.
         if stored.expires_at <= now:
             return stored
         kept = _Kept(stored, now + lease_s, None if owned is None else owned.newest)
@@ -284,7 +284,7 @@ class MemoryTasks:
             until, task_id = heappop(self._leases)
             kept = self._tasks.get(task_id)
             if kept is not None and kept.leased_until == until:
-                kept.leased_until = None  # or another entry of the same time would give it again
+                kept.leased_until = None  # otherwise another entry with the same time would return it again
                 claimed.append(kept)
         for kept in claimed:
             self._lease(kept, now + lease_s)
@@ -319,7 +319,7 @@ class MemoryTasks:
             newer.older = older
         else:
             owned.newest = older
-        # Otherwise a kept reference to one old record would keep all its neighbours alive.
+        # Otherwise a reference to one removed record would keep the memory of all its neighbours.
         kept.older = kept.newer = None
         owned.count -= 1
         if not owned.count:

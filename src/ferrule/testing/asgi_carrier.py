@@ -1,8 +1,8 @@
-"""Carry a conversation to the HTTP endpoint as a plain ASGI callable: POST per message, no socket, no server.
+"""Carries a conversation to the HTTP endpoint as an ASGI callable: one POST per message, no socket, no server.
 
-What a client of the revision would send as headers is sent here: content type and ``Accept``, the version, in the
-modern era the mirrored method and name, in the legacy era the session id. A legacy session gets its GET stream right
-after ``notifications/initialized``.
+It sends the headers that a client of the revision sends: content type and ``Accept``, the version, in the modern era
+the mirrored method and name, in the legacy era the session id. It opens the GET stream of a legacy session right after
+``notifications/initialized``.
 """
 
 from __future__ import annotations
@@ -99,21 +99,21 @@ class _AsgiCarrier:
             self._mailbox.close()
 
     def hang_up(self) -> None:
-        """Every connection of the client is gone."""
+        """Close every connection of the client."""
         self._gone.set()
 
     def opened(self) -> None:
-        """An exchange begins."""
+        """Count an exchange that begins."""
         self._open += 1
 
     def ended(self) -> None:
-        """An exchange has ended; with the last one of a client that hung up nothing more can come."""
+        """Count an exchange that has ended; after the last one of a client that hung up, no message can follow."""
         self._open -= 1
         if self._gone.is_set() and not self._open:
             self._mailbox.close()
 
     def put(self, data: bytes) -> None:
-        """A message of the server, as it came."""
+        """Queue a message of the server, in the bytes of its arrival."""
         self._mailbox.put(decode(data))
 
     async def call(self, scope: Any, receive: Any, send: Any) -> None:
@@ -121,7 +121,7 @@ class _AsgiCarrier:
         await self._app(scope, receive, send)
 
     async def wait_gone(self) -> None:
-        """Until the client hangs up."""
+        """Wait until the client hangs up."""
         await self._gone.wait()
 
     def _headers(self, message: Any) -> dict[str, str | None]:

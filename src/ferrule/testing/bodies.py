@@ -1,8 +1,8 @@
-"""Running one body in every mode: what shows that a function means the same in both eras.
+"""Runs one body in both eras, to test that its results are the same.
 
 `run_pushed` serves a legacy client that answers each question as a request; `run_in_rounds` serves a modern client
-that answers rounds, all at once or a shuffled part at a time, and may hand each retry to a server that was started
-anew. Both return an `Outcome` that can be compared.
+that answers rounds, all at once or a random part at a time, and may send each retry to another server object. Both
+return an `Outcome` that can be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ferrule.wire.types import InputRequiredResult, ToolResult
 __all__ = ["AnswerQuestion", "Body", "Outcome", "run_in_rounds", "run_pushed"]
 
 Body: TypeAlias = Callable[[ServerRequestContext[Any]], Awaitable[Any]]
-"""The function under test; gets the kernel's context (``rounds_of`` or ``Context(request)`` inside)."""
+"""The function under test. It gets the kernel's context, for ``rounds_of`` or ``Context(request)``."""
 
 AnswerQuestion: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
 """The client: ``(method, params) -> raw result``, deterministic."""
@@ -40,12 +40,12 @@ CLIENT_CAPABILITIES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to.
+    """The outcome of a call.
 
     Attributes:
-        value: what the body returned, as JSON; ``None`` if it failed.
+        value: the body's result, as JSON; ``None`` if it failed.
         error: the name of the exception's class, or the code of a protocol error; ``None`` if it returned.
-        rounds: how many requests it took.
+        rounds: the number of requests.
     """
 
     value: Any = None
@@ -77,10 +77,11 @@ def _outcome(result: Mapping[str, Any], rounds: int) -> Outcome:
     return Outcome(structured.get("value"), structured.get("error"), rounds)
 
 
-class _Desk:
-    """A legacy client that answers one question at a time, the first in ``order``, once the body stands still.
+class _SerialClient:
+    """A legacy client that answers one question at a time, the first in ``order``, when every branch of the body waits.
 
-    What a client does that answers one input request per round; with it the order of answers is the same in both eras.
+    A modern client that answers one input request per round does the same, so that the order of answers is equal in
+    both eras.
     """
 
     PASSES = 40
@@ -134,10 +135,10 @@ async def run_pushed(
     """Run ``body`` for a legacy client.
 
     Args:
-        order: answer one question at a time, the one whose text (`question_text`) sorts first by this key, whenever
-            the body stands still; ``None`` answers every question as it comes.
+        order: answer one question at a time, when every branch of the body waits: the one whose text (`question_text`)
+            sorts first by this key. ``None`` answers each question at once.
     """
-    desk = None if order is None else _Desk(answer, order)
+    serial = None if order is None else _SerialClient(answer, order)
     client, server_end = DirectDispatcher.pair()
     runner = ServerRunner(
         _server(body, settings or RoundsSettings()), Connection.for_loop(server_end), lifespan_state={}
@@ -145,7 +146,7 @@ async def run_pushed(
     server_end.serve(runner.handle_request, runner.on_notify)
 
     async def on_request(_: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        return answer(method, params or {}) if desk is None else await desk.ask(method, params or {})
+        return answer(method, params or {}) if serial is None else await serial.ask(method, params or {})
 
     async def on_notify(_: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
         return None
@@ -157,11 +158,11 @@ async def run_pushed(
     await client.notify("notifications/initialized")
     call: dict[str, Any] = {"name": "body", "arguments": {}}
     try:
-        if desk is None:
+        if serial is None:
             return _outcome(await client.send_raw_request("tools/call", call), 1)
         import asyncio
 
-        worker = asyncio.ensure_future(desk.work())
+        worker = asyncio.ensure_future(serial.work())
         try:
             return _outcome(await client.send_raw_request("tools/call", call), 1)
         finally:
@@ -184,9 +185,8 @@ async def run_in_rounds(
     Args:
         shuffle: answer a random non-empty part of each round's questions, in random order; ``None`` answers all.
         order: answer one question per round, as in `run_pushed`.
-        settings: makes the settings of the server that serves the next round: share the keys of the state between
-            them and every round is served by a server that was started anew.
-        max_rounds: where to give up.
+        settings: makes the settings of a new server for the next round; they must share the keys of the state.
+        max_rounds: number of rounds after which the call fails.
     """
     shared = RoundsSettings(max_rounds=max_rounds, replay_wait_s=0.2)
     params: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""See what really goes over a channel, without standing in its way."""
+"""Records the messages of a stream pair without changing them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CapturedMessage", "CapturedReadStream", "CapturedWriteStream", "capt
 
 @dataclass(frozen=True, slots=True)
 class CapturedMessage:
-    """One message that passed.
+    """One recorded message.
 
     Attributes:
         direction: ``"in"`` for what this side received, ``"out"`` for what it sent.
@@ -25,7 +25,7 @@ class CapturedMessage:
 
 
 class CapturedReadStream:
-    """A read stream that notes what it hands out; made by `capture_messages`."""
+    """A read stream that records the messages that it returns; made by `capture_messages`."""
 
     def __init__(self, stream: ReadStream, log: list[CapturedMessage]) -> None:
         self._stream = stream
@@ -35,19 +35,19 @@ class CapturedReadStream:
         return getattr(self._stream, name)
 
     async def receive(self) -> Any:
-        """As the stream behind it."""
+        """Return the next message of the wrapped stream, and record it."""
         item = await self._stream.receive()
         if not isinstance(item, Exception):
             self._log.append(CapturedMessage("in", _copy(item)))
         return item
 
     async def aclose(self) -> None:
-        """As the stream behind it."""
+        """Close the wrapped stream."""
         await self._stream.aclose()
 
 
 class CapturedWriteStream:
-    """A write stream that notes what it is given; made by `capture_messages`."""
+    """A write stream that records the messages that are sent; made by `capture_messages`."""
 
     def __init__(self, stream: WriteStream, log: list[CapturedMessage]) -> None:
         self._stream = stream
@@ -57,22 +57,22 @@ class CapturedWriteStream:
         return getattr(self._stream, name)
 
     async def send(self, item: Any, /) -> None:
-        """As the stream behind it; what it refuses is not noted."""
+        """Send a message to the wrapped stream, and record it if that succeeds."""
         copy = _copy(item)
         await self._stream.send(item)
         self._log.append(CapturedMessage("out", copy))
 
     async def aclose(self) -> None:
-        """As the stream behind it."""
+        """Close the wrapped stream."""
         await self._stream.aclose()
 
 
 def capture_messages(
     read_stream: ReadStream, write_stream: WriteStream
 ) -> tuple[CapturedReadStream, CapturedWriteStream, list[CapturedMessage]]:
-    """Return a stream pair to use in the place of another one, and the list of what passes, in order.
+    """Return a stream pair to use in place of another one, and the list of its messages, in order.
 
-    Each message is copied when it passes, so what a handler changes later does not show.
+    Each message is copied at once, so that later changes by a handler do not affect it.
     """
     log: list[CapturedMessage] = []
     return CapturedReadStream(read_stream, log), CapturedWriteStream(write_stream, log), log

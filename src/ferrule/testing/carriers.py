@@ -1,4 +1,4 @@
-"""Four ways to carry a conversation to a server, all without a socket, a process or a sleep.
+"""Four carriers of a conversation to a server, all without a socket, a process or a sleep.
 
 ==========  ==========================================================================================================
 ``direct``  a `DirectDispatcher` pair: calls in one process, no bytes; knows one era and neither cancels nor judges
@@ -8,7 +8,7 @@
 ``asgi``    the HTTP endpoint as a plain ASGI callable, legacy revisions with a session and a GET stream
 ==========  ==========================================================================================================
 
-A carrier hands decoded messages over and gives decoded messages back; what is said in them is the runner's affair.
+A carrier sends and returns decoded messages; the runner decides their content.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _MAX_BYTES = 64 << 20
 
 
 class Carrier(Protocol):
-    """One connection to a server, as a client sees it."""
+    """A client's connection to a server."""
 
     async def send(self, message: Any, headers: Mapping[str, str | None]) -> None:
-        """Send one message; over HTTP with these headers set, or left out where ``None``."""
+        """Send one message; over HTTP with these headers set, or left out if they are ``None``."""
         ...
 
     async def send_raw(self, data: bytes, headers: Mapping[str, str | None]) -> None:
@@ -56,12 +56,12 @@ class Carrier(Protocol):
         """Return the next message of the server; waits for it.
 
         Raises:
-            anyio.EndOfStream: there will be none.
+            anyio.EndOfStream: no message can follow.
         """
         ...
 
     async def status(self) -> int | None:
-        """The HTTP status that the last thing sent was answered with; ``None`` where there is none."""
+        """The HTTP status of the response to the last message; ``None`` without HTTP."""
         ...
 
     async def close(self) -> None:
@@ -81,9 +81,9 @@ def open_carrier(
 
     Args:
         name: one of the four.
-        server: its lifespan is entered and left.
-        revision: what will be spoken; `direct` knows the era from it and `asgi` the headers.
-        chunks: how `bytes` cuts what the client sends.
+        server: the server, whose lifespan is entered and left.
+        revision: the version of the client, which determines the era of `direct` and the headers of `asgi`.
+        chunks: how `bytes` splits the client's messages.
     """
     if name == "direct":
         return _open_direct(server, revision)
@@ -99,7 +99,7 @@ def open_carrier(
 
 
 class Mailbox:
-    """Messages on their way to the client; closing it ends the waiting."""
+    """The queue of messages to the client; closing it ends each wait."""
 
     def __init__(self) -> None:
         self._messages: deque[Any] = deque()
@@ -112,7 +112,7 @@ class Mailbox:
         self._wake()
 
     def close(self) -> None:
-        """No more will come."""
+        """Close the queue: no message can follow."""
         self._is_closed = True
         self._wake()
 
@@ -120,7 +120,7 @@ class Mailbox:
         """Return the next message.
 
         Raises:
-            anyio.EndOfStream: there is none and there will be none.
+            anyio.EndOfStream: the queue is empty and closed.
         """
         while not self._messages:
             if self._is_closed:
@@ -160,7 +160,7 @@ async def _open_direct(server: Server[Any], revision: Revision) -> AsyncGenerato
 
 
 async def _ignore(_: DispatchContext, __: str, ___: Mapping[str, Any] | None) -> None:
-    """Modern clients notify nothing that an in-process pair could act on."""
+    """Ignore a notification: those of modern clients have no effect on an in-process pair."""
 
 
 class _DirectCarrier:
@@ -212,11 +212,11 @@ class _DirectCarrier:
             self._mailbox.close()
 
     async def on_request(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Let the script answer what the server asks."""
+        """Return the answer of the script to a request of the server."""
         self._asked += 1
         asked = f"question-{self._asked}"
         self._questions[asked] = waiting = Mailbox()
-        self._put({"id": asked, "method": method}, params)
+        self._queue_message({"id": asked, "method": method}, params)
         answer = await waiting.get()
         if "error" in answer:
             error = answer["error"]
@@ -224,17 +224,17 @@ class _DirectCarrier:
         return answer["result"]
 
     async def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
-        """Pass on what the server tells."""
-        self._put({"method": method}, params)
+        """Queue a notification of the server."""
+        self._queue_message({"method": method}, params)
 
-    def _put(self, message: dict[str, Any], params: Mapping[str, Any] | None) -> None:
+    def _queue_message(self, message: dict[str, Any], params: Mapping[str, Any] | None) -> None:
         if params is not None:
             message["params"] = params
         self._mailbox.put(_over_a_wire({"jsonrpc": "2.0", **message}))
 
 
 def _over_a_wire(message: Any) -> Any:
-    """Return a copy as a client would get it."""
+    """Return a copy of a message, as decoded from its JSON."""
     return decode(encode(message))
 
 
@@ -324,12 +324,14 @@ class _BytesCarrier:
 
 
 class _ByteReader:
-    """What a descriptor is to the stdio server: chunks come in, frames go out (`FrameReader`)."""
+    """A `FrameReader` in place of one on a descriptor: takes chunks, returns frames."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._came = anyio.Event()
-        self.show_to: TakeFrames | None = None  # never called: every frame takes the general path here
+        self.show_to: TakeFrames | None = (
+            None  # never called, since this reader does not show its frames: every message takes the general path
+        )
 
     @property
     def frames(self) -> deque[Frame]:
@@ -364,7 +366,7 @@ class _ByteReader:
 
 
 class _ByteWriter:
-    """The other descriptor (`FrameWriter`): bytes go through a framer of the client's own, and none is ever unsent."""
+    """A `FrameWriter` in place of one on a descriptor: passes the bytes to the client's framer at once."""
 
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
@@ -376,12 +378,12 @@ class _ByteWriter:
             self.mailbox.put(decode(cast("bytes", line)))
 
     def send_pieces(self, pieces: Sequence[bytes], *, flush: bool) -> None:
-        """Pass on pieces that together are frames with their newlines."""
+        """Send pieces, which together are frames with their newlines."""
         for line in self._framer.feed(b"".join(pieces)):
             self.mailbox.put(decode(cast("bytes", line)))
 
     async def wait_below(self, limit_bytes: int) -> None:
-        """Nothing waits here."""
+        """Return at once: no bytes are unsent."""
 
     def unread_bytes(self) -> int | None:
         """Return 0: a message counts as read immediately."""

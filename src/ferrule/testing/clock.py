@@ -1,6 +1,6 @@
-"""A clock that a test turns by hand, so that nothing in a test ever sleeps.
+"""A clock that a test advances, so that tests need not sleep.
 
-Everything in Ferrule that asks the time takes a ``clock`` argument, a function that gives monotonic seconds. A
+Everything in Ferrule that reads the time has a ``clock`` argument, a function that returns monotonic seconds. A
 `ManualClock` is such a function.
 """
 
@@ -13,7 +13,7 @@ class ManualClock:
     """Monotonic seconds that change only when a test advances them.
 
     Args:
-        start_s: the first reading.
+        start_s: the initial time in seconds.
     """
 
     __slots__ = ("_now_s",)
@@ -26,7 +26,7 @@ class ManualClock:
         return self._now_s
 
     def advance(self, seconds: float) -> float:
-        """Turn the clock forward and give the new reading.
+        """Advance the clock and return the new time in seconds.
 
         Raises:
             ValueError: ``seconds`` is negative: a monotonic clock does not go back (the caller's mistake).

@@ -64,7 +64,7 @@ class MarksContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_key_is_given_to_one_caller(self) -> None:
-        """At most once is the whole promise."""
+        """Marks guarantee at most one run."""
         marks = await self.make()
         states: list[str] = []
 
@@ -86,7 +86,7 @@ class MarksContract(StoreContract):
         assert (found.state, found.value) == ("done", b"\x00\xff")
 
     async def test_a_mark_expires(self) -> None:
-        """Every key does; then it is new."""
+        """An expired key is a new one."""
         marks = await self.make()
         await marks.begin("k", ttl_s=self.tick_s)
         await self.pass_time(self.tick_s * 1.5)
@@ -101,7 +101,7 @@ class BlobStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_value_is_kept_and_replaced(self) -> None:
-        """The last one wins."""
+        """The last value is kept."""
         blobs = await self.make()
         assert await blobs.get("k") is None
         await blobs.put("k", b"\x00one", ttl_s=60)
@@ -110,14 +110,14 @@ class BlobStoreContract(StoreContract):
         assert await blobs.get("other") is None
 
     async def test_a_value_expires(self) -> None:
-        """Every key does."""
+        """An expired key has no value."""
         blobs = await self.make()
         await blobs.put("k", b"x", ttl_s=self.tick_s)
         await self.pass_time(self.tick_s * 1.5)
         assert await blobs.get("k") is None
 
     async def test_a_value_without_a_life_takes_away_what_was_there(self) -> None:
-        """At once, and not a moment later. No bytes are a value that is there."""
+        """The old value is deleted at once. An empty value exists."""
         blobs = await self.make()
         await blobs.put("k", b"", ttl_s=60)
         assert await blobs.get("k") == b""
@@ -135,7 +135,7 @@ class CacheStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_value_is_kept_and_replaced(self) -> None:
-        """By group and key, whatever is in them; bytes are opaque, and none is a value, too."""
+        """By group and key, with any characters; values are any bytes, also none."""
         cache = await self.make()
         assert await cache.get("g", "k") is None
         await cache.put("g", "k", b"\x00one", ttl_s=60)
@@ -160,7 +160,7 @@ class CacheStoreContract(StoreContract):
         assert await cache.get("g", "later") is None
 
     async def test_a_group_is_dropped_as_one(self) -> None:
-        """Nothing in it is found again, others are untouched, and it can be filled anew."""
+        """No value of it is found again, other groups are unchanged, and it can be used again."""
         cache = await self.make()
         await cache.drop("g")
         for key in ("a", "b"):
@@ -191,7 +191,7 @@ class RateLimitStoreContract(StoreContract):
         assert await rates.take("k", size=3, per_s=per_s) > 0
 
     async def test_a_bucket_fills_and_never_holds_more(self) -> None:
-        """A sender that has sent nothing for long has one full bucket, not several."""
+        """A sender that has not sent for a long time has one full bucket, not several."""
         rates = await self.make()
         for _ in range(2):
             assert await rates.take("k", size=2, per_s=self.tick_s * 4) == 0
@@ -208,7 +208,7 @@ class RateLimitStoreContract(StoreContract):
             assert await rates.take(key, size=1, per_s=60) > 0, key
 
     async def test_many_at_once_get_no_more_than_there_is(self) -> None:
-        """The point of one place to count in."""
+        """Concurrent calls share one count."""
         rates = await self.make()
         waits: list[float] = []
 
@@ -230,7 +230,7 @@ class SessionStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_a_value_is_kept_replaced_and_deleted(self) -> None:
-        """The last writer wins; a deleted session no longer exists."""
+        """The last value is kept; a deleted session no longer exists."""
         sessions = await self.make()
         assert await sessions.get("s", idle_s=60) is None
         await sessions.put("s", b"\x00one", idle_s=60)
@@ -241,7 +241,7 @@ class SessionStoreContract(StoreContract):
         assert await sessions.get("s", idle_s=60) is None
 
     async def test_sessions_are_kept_apart(self) -> None:
-        """An id comes from outside and may hold anything that a header may."""
+        """An id comes from a client and may have any character that a header allows."""
         sessions = await self.make()
         ids = ["s", "s}", "{s}", "S", "s:facts", "s ", "%s", "'; --", "\u00e9"]
         for id in ids:
@@ -251,7 +251,7 @@ class SessionStoreContract(StoreContract):
         assert [await sessions.get(id, idle_s=60) for id in ids] == [None, *(id.encode() for id in ids[1:])]
 
     async def test_asking_keeps_a_session_alive(self) -> None:
-        """It is the idle time that ends it."""
+        """Only the idle time ends a session."""
         sessions = await self.make()
         await sessions.put("s", b"x", idle_s=self.tick_s * 3)
         for _ in range(3):
@@ -272,7 +272,7 @@ class EventStoreContract(StoreContract):
         raise NotImplementedError
 
     async def test_what_followed_an_event_is_replayed_in_order(self) -> None:
-        """From any event, and nothing after the last."""
+        """After any event; after the last one, nothing is replayed."""
         events = await self.make()
         ids = [await events.append("s", "1", b"\x00%d" % number) for number in range(5)]
         assert len(set(ids)) == 5
@@ -286,7 +286,7 @@ class EventStoreContract(StoreContract):
         assert last.events == []
 
     async def test_streams_and_sessions_are_kept_apart(self) -> None:
-        """An id from outside opens nothing of anybody else."""
+        """With an id that a client sends, it gets no events of other sessions."""
         events = await self.make()
         mine = await events.append("s", "1", b"mine")
         await events.append("s", "2", b"other stream")
@@ -319,7 +319,7 @@ class EventStoreContract(StoreContract):
         assert not set(old) & set(new)
 
     async def test_events_at_once_get_ids_in_their_order(self) -> None:
-        """Two writers never get one id; what is replayed is what was stored under it."""
+        """Two writers never get the same id; an id's event is replayed with its own data."""
         events = await self.make()
         first = await events.append("s", "1", b"first")
         stored: dict[str, bytes] = {}
@@ -336,7 +336,7 @@ class EventStoreContract(StoreContract):
         assert len(stored) == 9
 
     async def test_an_ended_session_leaves_nothing(self) -> None:
-        """All of its streams."""
+        """The events of all its streams are deleted."""
         events = await self.make()
         ids = [await events.append("s", stream, b"x") for stream in ("1", "2")]
         await events.forget("s")
@@ -352,7 +352,7 @@ class ChannelContract(StoreContract):
         raise NotImplementedError
 
     async def test_everybody_who_listens_hears_in_order(self) -> None:
-        """The sender's own process too; bytes are opaque."""
+        """Also the subscribers in the sender's process; messages are any bytes."""
         one, other = await self.make_two()
         heard: list[list[bytes]] = [[], []]
         sent = [b"\x00%d" % number for number in range(20)]
@@ -422,7 +422,7 @@ class TaskStoreContract(StoreContract):
         return await store.add(task, lease_s=lease_s, **{"max_tasks": 1000, "max_per_owner": 1000, **bounds})
 
     async def test_a_record_is_found_as_it_was_stored(self) -> None:
-        """Every fact and every byte."""
+        """With all fields and the same bytes."""
         store = await self.make()
         stored = await self.put(store, self.task("t", owner="ann"))
         found = await store.get("t")
@@ -457,7 +457,7 @@ class TaskStoreContract(StoreContract):
             raise AssertionError("a record that has changed was added again")
 
     async def test_what_a_record_was_added_with_stays(self) -> None:
-        """Owner, creation and expiry; and an end is the end."""
+        """Owner, creation and expiry never change; an ended record cannot be changed."""
         from msgspec.structs import replace
 
         store = await self.make()
@@ -582,7 +582,7 @@ class TaskStoreContract(StoreContract):
             raise AssertionError(f"the cursor {cursor} was taken")
 
     async def test_a_lease_that_ran_out_is_given_to_one_caller(self) -> None:
-        """A renewed one is not, nor is an ended task."""
+        """A renewed lease is not given, nor that of an ended task."""
         from msgspec.structs import replace
 
         store = await self.make()

@@ -1,17 +1,17 @@
-"""Run conversation files: the client lines against a server, the server lines against what it says.
+"""Runs conversation files: sends the client lines to a server, and compares its messages with the server lines.
 
-One file is replayed on every carrier and in every revision that it names, so one text says what holds everywhere::
+One file is replayed on every carrier and in every revision that it names, so that one text tests all of them::
 
     conversation = load_conversation(Path("tests/conversations/tools_call.conv"))
     for revision, carrier in runs_of(conversation):
         await run_conversation(conversation, make_server(), revision=revision, carrier=carrier)
 
 The format is described in `ferrule.testing.script`, patterns in `ferrule.testing.matching`, carriers in
-`ferrule.testing.carriers`. `update_conversation` writes the server lines anew from what the server says now; the
-difference between the files is then the thing to review.
+`ferrule.testing.carriers`. `update_conversation` writes the server lines again from the server's present messages;
+review the difference between the files.
 
-The runner is in step with the file: it sends a client line, then waits for each server line that follows. At the end
-it closes the client's side, and anything that the server says beyond the file is an error.
+The runner sends a client line, then waits for each server line that follows it. At the end it closes the client's side,
+and any further message of the server is an error.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _QUIET_S = 0.2
 
 
 class ConversationMismatch(AssertionError):
-    """The server said something else than the file; the message starts with file and line.
+    """The server's messages differ from the file; the message starts with file and line.
 
     Attributes:
         path: the file or the name of the conversation.
         line: the line of the step, from 1.
-        problem: what differs, with a JSON path.
-        received: what came; ``None`` if nothing did.
+        problem: the difference, with a JSON path.
+        received: the received message; ``None`` if there was none.
     """
 
     def __init__(self, where: str, line: int, problem: str, received: Any, run: str) -> None:
@@ -84,7 +84,7 @@ class Exchange:
     """One message of a run.
 
     Attributes:
-        sender: who said it.
+        sender: ``"client"`` or ``"server"``.
         message: decoded JSON; bytes for a raw client line.
     """
 
@@ -94,12 +94,12 @@ class Exchange:
 
 @dataclass(slots=True)
 class Transcript:
-    """Everything that was said in one run, in the order in which the runner saw it.
+    """All messages of one run, in the order of the runner.
 
     Attributes:
-        revision: the version that was run.
-        carrier: where it was run.
-        messages: handshake included.
+        revision: the version of the run.
+        carrier: the carrier of the run.
+        messages: the messages, with the handshake.
     """
 
     revision: str
@@ -108,7 +108,7 @@ class Transcript:
 
 
 def runs_of(conversation: Conversation) -> list[tuple[str, str]]:
-    """Return every ``(revision, carrier)`` that a file asks for, as ``pytest.mark.parametrize`` takes it."""
+    """Return every ``(revision, carrier)`` that a file names, for ``pytest.mark.parametrize``."""
     return [(revision, carrier) for revision in conversation.revisions for carrier in conversation.carriers]
 
 
@@ -125,15 +125,15 @@ async def run_conversation(
 
     Args:
         conversation: the file.
-        server: a fresh one; its lifespan is entered and left.
-        revision: the version to speak.
+        server: a new server, whose lifespan is entered and left.
+        revision: the version of the client.
         carrier: one of `CARRIERS`.
         timeout_s: seconds to wait for each server line.
-        chunks: how the ``bytes`` carrier cuts what the client sends.
+        chunks: how the ``bytes`` carrier splits the client's messages.
 
     Raises:
-        ConversationMismatch: the server said something else, or nothing, or more.
-        ConversationSyntaxError: a step cannot be done on this carrier.
+        ConversationMismatch: a message of the server differs, is missing, or is not in the file.
+        ConversationSyntaxError: this carrier does not support a step.
     """
     run = _Run(conversation, revision, carrier, timeout_s)
     await run.play(server, chunks)
@@ -141,14 +141,14 @@ async def run_conversation(
 
 
 async def update_conversation(conversation: Conversation, server: Callable[[], Server[Any]]) -> str:
-    """Return the text of the file with its server lines as the server speaks now.
+    """Return the text of the file with server lines for the server's present messages.
 
-    A line that still matches is kept with its patterns. Where the revisions differ, a line is written for each. Only
-    the first carrier of the file is asked.
+    A line that still matches is kept with its patterns. If revisions differ, there is a line for each. Only the first
+    carrier of the file is used.
 
     Args:
-        conversation: the file; not changed.
-        server: makes a fresh server for each run.
+        conversation: the file; it is not changed.
+        server: makes a new server for each run.
     """
     changes = _Changes()
     for revision in conversation.revisions:
@@ -184,7 +184,7 @@ class _Run:
         self._names: dict[str, Any] = {"revision": revision, "envelope": self._envelope}
 
     async def play(self, server: Server[Any], chunks: Callable[[bytes], Iterable[bytes]]) -> None:
-        """All steps, then the end."""
+        """Run all steps, then check the end."""
         transcript = self.transcript
         steps = [s for s in self.conversation.steps if s.holds(transcript.revision, transcript.carrier)]
         failure: Exception | None = None
@@ -251,7 +251,7 @@ class _Run:
             raise self._mismatch(step, f"the status is {status} and not {step.value}", None)
 
     def _completed(self, message: Any) -> Any:
-        """Return a client line with what every message of the revision carries."""
+        """Return a client line with the members that every message of the revision has."""
         if not is_mapping(message):
             return message
         completed: dict[str, Any] = {"jsonrpc": "2.0", **message}
@@ -289,7 +289,7 @@ class _Run:
     # -- the server -----------------------------------------------------------------------------------------------
 
     async def _expect(self, carrier: Carrier, steps: list[Step]) -> None:
-        """A block of server lines, in order or (``order: any``) not."""
+        """Wait for a block of server lines, in their order or (``order: any``) in any order."""
         waiting = list(steps)
         while waiting:
             try:
@@ -312,7 +312,7 @@ class _Run:
                 raise self._mismatch(step, problem, message)
 
     def _problem(self, step: Step, message: Any) -> str | None:
-        """What differs; the names that a match remembers are kept only if all of it matches."""
+        """Return the difference or ``None``; names are remembered only if the whole message matches."""
         names = dict(self._names)
         pattern = step.value
         if is_mapping(pattern):
@@ -335,7 +335,7 @@ class _Run:
         raise self._mismatch(step, problem, None)
 
     async def _end(self, carrier: Carrier, last: Step) -> None:
-        """Close, and see that nothing more comes."""
+        """Close the client's side, and check that no message follows."""
         await carrier.close()
         with anyio.move_on_after(self._timeout_s):
             try:
@@ -347,7 +347,7 @@ class _Run:
         raise self._mismatch(last, "the server does not end", None)
 
     async def _take_extra(self, carrier: Carrier, steps: list[Step], at: int) -> None:
-        """While updating: what the server says beyond the lines that are there."""
+        """Take the server's messages that the file does not have, for an update."""
         if self._changes is None or (at < len(steps) and steps[at].kind in ("expect", "status")):
             return
         while True:
@@ -371,7 +371,7 @@ class _Run:
 
 
 class _Changes:
-    """What each run would write in the place of, and after, each line."""
+    """The new lines of each run, in place of and after each line of the file."""
 
     def __init__(self) -> None:
         self._replaced: dict[int, dict[str, Any]] = {}
@@ -379,12 +379,12 @@ class _Changes:
         self._steps: dict[int, Step] = {}
 
     def replace(self, step: Step, revision: str, message: Any) -> None:
-        """The line says ``message`` in this revision; ``None``: it is not said."""
+        """Replace a line in this revision by ``message``; ``None`` removes it."""
         self._steps[step.line] = step
         self._replaced.setdefault(step.line, {})[revision] = message
 
     def insert(self, after: Step, revision: str, message: Any) -> None:
-        """This is said after the line in this revision."""
+        """Insert ``message`` after a line in this revision."""
         self._steps[after.line] = after
         self._inserted.setdefault(after.line, {}).setdefault(revision, []).append(message)
 
@@ -416,7 +416,7 @@ class _Changes:
 
 
 def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[str]:
-    """Return server lines for what was said in each revision; one for revisions that say the same."""
+    """Return the server lines for the messages of each revision; one line for revisions with the same message."""
     groups: dict[str, list[str]] = {}
     for revision, messages in said.items():
         groups.setdefault(encode_str(messages), []).append(revision)
@@ -428,7 +428,7 @@ def _lines_for(said: dict[str, list[Any]], conversation: Conversation) -> list[s
 
 
 def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[str]:
-    """Return the shortest way to name some of a file's revisions."""
+    """Return the shortest conditions that name some of a file's revisions."""
     if len(revisions) == len(all_revisions):
         return [""]
     for word in ("legacy", "modern"):
@@ -443,7 +443,7 @@ def _conditions(revisions: list[str], all_revisions: tuple[str, ...]) -> list[st
 
 
 def _as_pattern(message: Any) -> Any:
-    """A message as a server line has it: no version of JSON-RPC, and ``$`` kept from meaning something."""
+    """Return a message as a pattern: without ``jsonrpc``, and with ``$`` escaped."""
     if is_mapping(message) and message.get("jsonrpc") == "2.0":
         message = {key: value for key, value in message.items() if key != "jsonrpc"}
     return _literal(message)
@@ -458,7 +458,7 @@ def _literal(value: Any) -> Any:
 
 
 def save_conversation(conversation: Conversation, text: str) -> bool:
-    """Write the updated text to the file; whether anything changed."""
+    """Write the updated text to the file, and return whether it has changed."""
     path = cast("Path", conversation.path)
     if text == conversation.text:
         return False

@@ -1,12 +1,12 @@
-"""Patterns for JSON values that vary from run to run, and the values that later lines take over from earlier ones.
+"""Patterns for JSON values that differ between runs, and names for values that later lines use again.
 
-A pattern is JSON. Everything in it stands for itself, except text that starts with ``$``:
+A pattern is JSON. Every value in it matches itself, except text that starts with ``$``:
 
 ==========================  ==========================================================================================
 ``"$any"``                  any value
 ``"$string"`` …             any value of a JSON type: ``$string $integer $number $boolean $array $object $null``
 ``"$any:name"`` …           the same, and remembers it as ``name``
-``"$is:name"``              the remembered value; in a client line it is put in
+``"$is:name"``              the remembered value; in a client line it is inserted
 ``"$revision"``             the revision of this run
 ``"$$text"``                the text ``$text``
 ==========================  ==========================================================================================
@@ -28,14 +28,14 @@ _MORE = "..."
 
 
 def fill(pattern: Any, names: Mapping[str, Any]) -> Any:
-    """Return a client line with the remembered values put in.
+    """Return a client line with the remembered values inserted.
 
     Args:
         pattern: decoded JSON.
         names: the remembered values; ``"revision"`` is one of them.
 
     Raises:
-        ValueError: it names a value that was not remembered, or holds a pattern that only a server line can.
+        ValueError: it names a value that was not remembered, or has a pattern that only a server line may have.
     """
     if isinstance(pattern, str):
         return _fill_text(pattern, names)
@@ -47,11 +47,11 @@ def fill(pattern: Any, names: Mapping[str, Any]) -> Any:
 
 
 def mismatch(pattern: Any, value: Any, names: dict[str, Any], path: str = "$") -> str | None:
-    """Where and why a value does not match; ``None`` if it does.
+    """Return path and reason if a value does not match a pattern; ``None`` if it does.
 
     Args:
         pattern: decoded JSON of a server line.
-        value: what came.
+        value: the received value.
         names: the remembered values; a match adds to them.
         path: JSON path of the value, for the message.
     """

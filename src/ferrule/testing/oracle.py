@@ -1,15 +1,15 @@
-"""The specification as judge: every message that is emitted must match the official JSON schema of its revision.
+"""Validates emitted messages against the official JSON schema of their revision.
 
-Give the folder with the published schemas (``2024-11-05.json`` … ``2026-07-28.json``) to `SchemaOracle` and every
-message to `SchemaOracle.observe`. It picks the definition by method and kind, raises `SchemaViolation` with the paths
-that do not fit, and remembers what it saw, so that `SchemaOracle.missing` can tell which core methods were never
+Pass the folder with the published schemas (``2024-11-05.json`` … ``2026-07-28.json``) to `SchemaOracle`, and every
+message to `SchemaOracle.observe`. It selects the definition by method and kind, raises `SchemaViolation` with the paths
+that do not fit, and records the message, so that `SchemaOracle.missing` returns the core methods that were never
 emitted.
 
 A response does not name its method, therefore the oracle must also see the request, by `observe` or, for what a peer
 sent, by `note`. Ids repeat from connection to connection: ``scope`` keeps them apart.
 
-The rule a newcomer would break: the schemas are closed nowhere, so the oracle alone would not notice a field of
-another revision; it therefore also refuses fields that the revision's table says it lacks.
+The schemas allow unknown members, so they do not exclude a field of another revision; therefore fields that the
+revision's table lacks are refused too.
 """
 
 import json
@@ -40,7 +40,7 @@ _FOREIGN = "it holds something that this revision does not have (see Revision.ab
 
 
 class SchemaViolation(AssertionError):
-    """An emitted message does not match the official schema of its revision (the emitter's fault).
+    """An emitted message does not match the official schema of its revision (the sender's fault).
 
     Attributes:
         revision: the version string.
@@ -86,9 +86,9 @@ class SchemaOracle:
         self._asked: dict[tuple[Hashable, Direction, str | int], tuple[str, Any]] = {}
         self._by_method: dict[str, dict[str, str]] = {}
         self.emitted: set[Emitted] = set()
-        """What was emitted and valid."""
+        """The valid messages that were observed."""
         self.violations: list[SchemaViolation] = []
-        """What `collect` found."""
+        """The violations that `collect` has recorded."""
 
     # -- what tests and transports call ------------------------------------------------------------------------------
 
@@ -101,12 +101,12 @@ class SchemaOracle:
         method: str | None = None,
         scope: Hashable = None,
     ) -> None:
-        """Judge one emitted message, a decoded JSON-RPC object.
+        """Validate one emitted message, a decoded JSON-RPC object, and record it.
 
         Args:
-            revision: what the connection speaks.
-            direction: who emitted it.
-            message: request, notification or response.
+            revision: the revision of the connection.
+            direction: the sender and the receiver.
+            message: the request, notification or response.
             method: for a response, the method that it answers; not needed when the request was seen in the same scope.
             scope: anything hashable that identifies the connection.
 
@@ -132,10 +132,10 @@ class SchemaOracle:
         method: str | None = None,
         scope: Hashable = None,
     ) -> None:
-        """As `observe`, but a violation is kept in ``violations`` instead of raised.
+        """Validate a message as `observe` does, and record a violation in ``violations`` in place of raising it.
 
-        For a tap inside a running server or client, where an exception would be answered as an internal error and
-        the test would never hear of it: look at ``violations`` when the test or the session ends.
+        For use inside a running server or client, where an exception would become an internal error of the call: check
+        ``violations`` at the end of the test or session.
         """
         try:
             self.observe(revision, direction, message, method=method, scope=scope)
@@ -143,7 +143,7 @@ class SchemaOracle:
             self.violations.append(violation)
 
     def note(self, direction: Direction, message: Mapping[str, Any], *, scope: Hashable = None) -> None:
-        """Remember a request that a peer sent, however it looks, so that the answer to it can be judged."""
+        """Record a request of a peer without validating it, so that the response to it can be validated."""
         id_, method = message.get("id"), message.get("method")
         if type(id_) in (int, str) and isinstance(method, str):
             self._asked[scope, direction, cast("str | int", id_)] = (method, message.get("params"))
@@ -154,8 +154,8 @@ class SchemaOracle:
         """The core messages of all revisions that were never emitted, in the order of the tables.
 
         Args:
-            side: whose duty to look at: a server emits results of requests, its own requests and notifications.
-            exempt: methods that are known not to be offered.
+            side: the sender: a server emits results of requests, and its own requests and notifications.
+            exempt: methods that are not supported.
         """
         skipped = frozenset(exempt)
         wanted: list[Emitted] = []
@@ -170,10 +170,10 @@ class SchemaOracle:
         return [entry for entry in unique if entry not in self.emitted and entry.method not in skipped]
 
     def check(self, revision: str, definition: str, value: Any) -> None:
-        """Judge any value by a definition of a revision's schema, for instance ``Tool`` or ``CallToolResult``.
+        """Validate any value against a definition of a revision's schema, for instance ``Tool`` or ``CallToolResult``.
 
         Raises:
-            SchemaViolation: it does not match.
+            SchemaViolation: the value does not match.
             KeyError: there is no such definition.
         """
         self._check(REVISIONS[revision], definition, value, value)
@@ -300,7 +300,7 @@ class SchemaOracle:
         found = self._schemas.get(version)
         if found is None:
             text = (self._dir / f"{version}.json").read_text(encoding="utf-8")
-            found = self._schemas[version] = cast("dict[str, Any]", json.loads(text, object_hook=_mend))
+            found = self._schemas[version] = cast("dict[str, Any]", json.loads(text, object_hook=_correct_schema))
         return found
 
 
@@ -308,8 +308,8 @@ def _definitions_key(schema: Mapping[str, Any]) -> str:
     return "$defs" if "$defs" in schema else "definitions"
 
 
-def _mend(node: dict[str, Any]) -> dict[str, Any]:
-    """Undo what the generator of the JSON schemas got wrong; ``schema.ts`` is the source of truth.
+def _correct_schema(node: dict[str, Any]) -> dict[str, Any]:
+    """Correct errors of the generator of the JSON schemas; ``schema.ts`` is the source of truth.
 
     ``string | number | boolean`` became integers only, and ``JSONValue`` lost ``null``.
     """

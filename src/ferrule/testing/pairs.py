@@ -1,4 +1,4 @@
-"""Two connected cores in memory: everything between two peers except bytes on a wire and processes."""
+"""Two connected dispatchers in memory: all parts of a connection but the bytes of a transport and processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["connected", "pair"]
 
 
 def pair() -> tuple[JSONRPCDispatcher, JSONRPCDispatcher]:
-    """Return two dispatchers that talk to each other; each has still to be run.
+    """Return two connected dispatchers; the caller runs each of them.
 
-    What one sends the other receives decoded anew, so neither can touch the other's objects.
+    Messages are encoded and decoded, so that the two share no objects.
     """
     one, other = memory_pair()
     return (
@@ -37,9 +37,9 @@ async def connected(
     """A client's dispatcher connected to a running server, both eras; leaving the context ends both.
 
     Args:
-        server: its lifespan is entered and left.
-        on_request: answers what the server asks; by default every question is refused with -32601.
-        on_notify: takes what the server tells; by default nothing is done with it.
+        server: the server, whose lifespan is entered and left.
+        on_request: answers requests of the server; by default each is refused with -32601.
+        on_notify: handles notifications of the server; by default they are ignored.
     """
     ours, theirs = memory_pair()
     client = JSONRPCDispatcher(ours.read_stream, ours.write_stream)

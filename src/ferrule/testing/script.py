@@ -1,4 +1,4 @@
-"""The file format of conversations: text that says what a client sends and what the server must answer.
+"""The file format of conversations: text with the messages of a client and the expected ones of the server.
 
 A file has a head of ``name: value`` lines and a body of steps, one a line. A line that is indented continues the step
 before it; ``#`` starts a comment line::
@@ -93,10 +93,10 @@ class Step:
     """One line of the body.
 
     Attributes:
-        kind: what it does.
+        kind: the kind of step.
         value: the decoded JSON of ``send`` and ``expect``, the bytes of ``send_raw``, a status, or header text.
-        line: where it stands, from 1; a continued step by its first line.
-        lines: how many lines it takes.
+        line: its line number, from 1; the first one of a continued step.
+        lines: the number of its lines.
         condition: as written, empty if the step always holds.
     """
 
@@ -116,17 +116,17 @@ class Conversation:
     """One file.
 
     Attributes:
-        name: for people; the file's name without its ending.
+        name: its name for people: the file's name without suffix.
         revisions: the versions to run, oldest first.
-        carriers: where to run it.
-        shakes_hands: the runner opens legacy revisions.
-        adds_envelope: the runner completes modern requests.
-        capabilities: what the client declares.
-        ordered: server lines come in the order of the file.
-        server: whose conversation it is.
-        steps: the body.
-        path: the file, ``None`` if there is none.
-        text: the whole file.
+        carriers: the carriers to run it on.
+        shakes_hands: whether the runner does the handshake of legacy revisions.
+        adds_envelope: whether the runner adds the envelope to modern requests.
+        capabilities: the capabilities that the client declares.
+        ordered: whether server lines must come in the order of the file.
+        server: the word for the runner's choice of a server.
+        steps: the steps of the body.
+        path: the file; ``None`` without one.
+        text: the text of the file.
     """
 
     name: str
@@ -142,24 +142,24 @@ class Conversation:
     steps: list[Step] = field(default_factory=list[Step])
 
     def where(self, line: int) -> str:
-        """A place in it that an editor can jump to."""
+        """Return ``file:line``, which editors can open."""
         return f"{self.path or self.name}:{line}"
 
 
 def load_conversation(path: Path) -> Conversation:
-    """Read a file.
+    """Read a file and return its conversation.
 
     Raises:
-        ConversationSyntaxError: it is malformed.
+        ConversationSyntaxError: the file is malformed.
     """
     return parse_conversation(path.read_text(encoding="utf-8"), name=path.stem, path=path)
 
 
 def parse_conversation(text: str, *, name: str = "conversation", path: Path | None = None) -> Conversation:
-    """Read the text of a conversation.
+    """Return the conversation in a text.
 
     Raises:
-        ConversationSyntaxError: it is malformed.
+        ConversationSyntaxError: the text is malformed.
     """
     conversation = Conversation(name, text, path)
     for line, count, content in _logical_lines(text):
@@ -174,7 +174,7 @@ def parse_conversation(text: str, *, name: str = "conversation", path: Path | No
 
 
 def _logical_lines(text: str) -> list[tuple[int, int, str]]:
-    """``(line number, lines, content)`` without comments and blank lines, continuations joined."""
+    """Return ``(line number, lines, content)`` of each step, without comments and blank lines."""
     found: list[tuple[int, int, str]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
@@ -259,10 +259,10 @@ def _holds(part: str, revision: str, carrier: str) -> bool:
 
 
 def names_revision(word: str, version: str) -> bool:
-    """Return whether a word for one or more revisions names this one; by their order in the table, not by their text.
+    """Return whether a word for one or more revisions names this one; a range uses the order of the table.
 
     Raises:
-        ValueError: the word names none.
+        ValueError: the word names no revision.
     """
     if word == "all":
         return True

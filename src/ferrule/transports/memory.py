@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
-from ferrule.kernel.dispatch import StreamMessage, TransportContext
+from ferrule.kernel.dispatch import StreamMessage, TakeFrames, TransportContext
 from ferrule.transports.watch import runs_on_trio
 from ferrule.wire.codec import decode, encode
 
@@ -57,7 +57,13 @@ def memory_pair(*, max_buffered_bytes: int = 1 << 20) -> tuple[MemoryEnd, Memory
 
 
 class MemoryReadStream:
-    """The receiving half of a direction."""
+    """The receiving half of a direction.
+
+    Attributes:
+        transport: facts that hold for every message.
+    """
+
+    transport = _TRANSPORT
 
     def __init__(self, channel: _Channel) -> None:
         self._channel = channel
@@ -81,6 +87,13 @@ class MemoryReadStream:
         if channel.size <= channel.limit:
             channel.space_freed.wake()
         return StreamMessage(decode(frame), _TRANSPORT)
+
+    def show_frames(self, take: TakeFrames | None) -> None:
+        """See `ferrule.kernel.dispatch.ShowsFrames`; on asyncio only."""
+        self._channel.show_to = take
+
+    def frames_taken(self, count: int, unanswered: int) -> None:
+        """See `ferrule.kernel.dispatch.ShowsFrames`."""
 
     async def aclose(self) -> None:
         """Close the stream: the other end's ``send`` then raises `anyio.BrokenResourceError`. Idempotent."""
@@ -113,12 +126,23 @@ class MemoryWriteStream:
             raise anyio.ClosedResourceError
         if channel.reader_closed:
             raise anyio.BrokenResourceError
-        frame = encode(item.message)
-        channel.frames.append(frame)
-        channel.size += len(frame)
-        channel.frame_added.wake()
+        channel.add([encode(item.message)])
         while channel.is_full:
             await channel.space_freed.wait()
+
+    @property
+    def is_congested(self) -> bool:
+        """See `ferrule.kernel.dispatch.WritesPieces`; also true where `send` would raise."""
+        channel = self._channel
+        return channel.size > channel.limit or channel.reader_closed or channel.writer_closed
+
+    def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:
+        """See `ferrule.kernel.dispatch.WritesPieces`. The other end takes the frames in the next pass of the loop."""
+        channel = self._channel
+        if not (channel.reader_closed or channel.writer_closed):
+            frames = b"".join(pieces).split(b"\n")
+            frames.pop()  # what follows the last end of a frame: nothing
+            channel.add(frames)
 
     async def aclose(self) -> None:
         """End the stream: the other side receives what was sent, then `anyio.EndOfStream`. Idempotent."""
@@ -129,19 +153,51 @@ class MemoryWriteStream:
 
 
 class _Channel:
-    __slots__ = ("frame_added", "frames", "limit", "reader_closed", "size", "space_freed", "writer_closed")
+    __slots__ = ("frame_added", "frames", "limit", "reader_closed", "show_to", "size", "space_freed", "writer_closed")
 
     def __init__(self, limit: int) -> None:
         self.frames: deque[bytes] = deque()
         self.size = 0
         self.limit = limit
         self.reader_closed = self.writer_closed = False
-        self.frame_added = _Signal()
-        self.space_freed = _Signal()
+        self.frame_added = _WakeUps()
+        self.space_freed = _WakeUps()
+        self.show_to: TakeFrames | None = None
 
     @property
     def is_full(self) -> bool:
         return self.size > self.limit and not (self.reader_closed or self.writer_closed)
+
+    def add(self, frames: list[bytes]) -> None:
+        is_first = not self.frames
+        self.frames += frames
+        for frame in frames:
+            self.size += len(frame)
+        if self.show_to is None or not self.frame_added.has_waiters:
+            self.frame_added.wake()
+        elif is_first:  # otherwise it is going to be called
+            self._show_soon()
+
+    def _show_soon(self) -> None:
+        # Not at once: the sender is inside a task, in which the receiver's calls must not run.
+        import asyncio
+
+        asyncio.get_running_loop().call_soon(self._show)
+
+    def _show(self) -> None:
+        """Show the frames, while a receiver waits for one, and wake it for those that are left."""
+        frames = self.frames
+        is_open = not (self.reader_closed or self.writer_closed)
+        if frames and self.show_to is not None and self.frame_added.has_waiters and is_open:
+            goes_on = self.show_to(frames)
+            self.size = sum(map(len, frames))
+            if not self.is_full:
+                self.space_freed.wake()
+            if goes_on and frames:
+                self._show_soon()
+                return
+        if frames or self.writer_closed:
+            self.frame_added.wake()
 
 
 class _Waiter(Protocol):
@@ -151,13 +207,21 @@ class _Waiter(Protocol):
     def set_result(self, result: None, /) -> None: ...
 
 
-class _Signal:
-    """Wakes all waiting tasks. On asyncio each has a future: `anyio.Event` costs several times as much there."""
+class _WakeUps:
+    """Wakes all tasks that wait now; a wake-up without a waiter is not kept.
+
+    On asyncio each waiter has a future: `anyio.Event` costs several times as much there.
+    """
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         self._waiters: list[_Waiter] = []
+
+    @property
+    def has_waiters(self) -> bool:
+        """Whether a task waits that has not been woken."""
+        return bool(self._waiters)
 
     def wake(self) -> None:
         if self._waiters:

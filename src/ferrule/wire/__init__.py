@@ -1,1 +1,1 @@
-"""Bytes to values and back: no I/O, no clock, no event loop, no logging. Everything above stands on this."""
+"""The conversion of bytes to values and back: no I/O, no clock, no event loop, no logging. The lowest layer."""

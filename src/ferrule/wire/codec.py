@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
-from ferrule.wire.nesting import MAX_DEPTH, is_deeper
+from ferrule.wire.nesting import MAX_DEPTH, is_deeper, may_be_too_deep
 from ferrule.wire.patterns import pattern
 from ferrule.wire.struct import convert_unknown_kinds, decode_hook
 
@@ -35,6 +35,7 @@ __all__ = [
     "decoder",
     "encode",
     "encode_str",
+    "is_path_class",
     "plain_decoder",
     "plain_encode",
     "to_builtins",
@@ -52,12 +53,17 @@ _SURROGATE_ESCAPE = pattern(rb"\\u[dD][89a-fA-F]")
 _PATH = pattern(r"^(?P<reason>.*?) - at `(?P<path>[^`]*)`$", re.DOTALL)
 
 
+def is_path_class(cls: type) -> bool:
+    """Return whether a class is one of ``pathlib``, which is not imported for the question: it costs 5 ms."""
+    paths = sys.modules.get("pathlib")  # without the module there is no path
+    return paths is not None and issubclass(cls, paths.PurePath)
+
+
 def _encode_hook(value: Any) -> Any:
     """Return the JSON shape of a value of a type that msgspec does not support."""
     if isinstance(value, str):  # a subclass of str: msgspec supports the exact type only
         return str.__str__(value)
-    paths = sys.modules.get("pathlib")  # without the module there is no path
-    if paths is not None and isinstance(value, paths.PurePath):
+    if is_path_class(value.__class__):
         return str(value)
     if isinstance(value, int):
         return int(value)
@@ -83,8 +89,8 @@ def decode(data: bytes | bytearray | memoryview | str) -> Any:
     Raises:
         DecodeError: not JSON, not UTF-8, nested too deeply, or a number out of range (the sender's fault).
     """
-    # Counting brackets is a cheap test that only deep or very large messages fail.
-    if len(data) > MAX_DEPTH and (type(data) is not bytes or data.count(b"[") + data.count(b"{") > MAX_DEPTH):
+    # The number of brackets is a cheap test that only deep or very large messages fail.
+    if len(data) > MAX_DEPTH and (type(data) is not bytes or may_be_too_deep(data)):
         _check_depth(data)
     try:
         return _decode(data)
@@ -99,7 +105,7 @@ def _check_depth(data: bytes | bytearray | memoryview | str) -> None:
         data = data.encode("utf-8", "surrogatepass")
     elif isinstance(data, memoryview):
         data = data.tobytes()
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(data):
+    if may_be_too_deep(data) and is_deeper(data):
         raise DecodeError(_TOO_DEEP)
 
 
@@ -113,7 +119,7 @@ def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], 
     read = _decoder_for(cast("Any", type_)).decode
 
     def read_typed(data: bytes | bytearray | memoryview | str) -> T:
-        if len(data) > MAX_DEPTH and (type(data) is not bytes or data.count(b"[") + data.count(b"{") > MAX_DEPTH):
+        if len(data) > MAX_DEPTH and (type(data) is not bytes or may_be_too_deep(data)):
             _check_depth(data)
         try:
             return cast("T", read(data))
@@ -134,7 +140,7 @@ def plain_decoder(type_: type[T], hook: Callable[[Any, Any], Any] | None = None)
 
     Args:
         type_: anything msgspec can describe.
-        hook: as of `convert`.
+        hook: see `convert`.
 
     Raises (the returned function):
         Exception: the bytes are not JSON, have another shape, or contain something that only `decode` accepts.
@@ -143,7 +149,7 @@ def plain_decoder(type_: type[T], hook: Callable[[Any, Any], Any] | None = None)
 
 
 plain_encode = msgspec.json.Encoder().encode
-"""As `encode`, for callers that turn to it whenever this raises. The depth is not checked."""
+"""As `encode`, without a check of the depth; for callers that call `encode` when this raises."""
 
 
 def encode(value: Any) -> bytes:
@@ -162,7 +168,7 @@ def encode(value: Any) -> bytes:
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise EncodeError(f"The value cannot be written as JSON: {error}") from error
     # Cheap conditions first: few values have that many brackets. Peers refuse what is deeper (see `MAX_DEPTH`).
-    if len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(data):
+    if len(data) > MAX_DEPTH and may_be_too_deep(data) and is_deeper(data):
         raise EncodeError(f"The value is nested too deeply: more than {MAX_DEPTH} levels")
     return data
 

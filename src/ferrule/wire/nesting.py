@@ -13,16 +13,38 @@ from typing import Final
 
 from ferrule.wire.patterns import pattern
 
-__all__ = ["MAX_DEPTH", "is_deeper"]
+__all__ = ["MAX_DEPTH", "is_deeper", "may_be_too_deep"]
 
 MAX_DEPTH: Final = 512
 """Maximum number of nested arrays and objects."""
 
+_COUNTED_BYTES: Final = 8 * 1024
 _OPEN: Final = ord("(")
 _ALIKE: Final = bytes(_OPEN if char in b"[{" else ord(")") if char in b"]}" else char for char in range(256))
 _REST: Final = bytes(char for char in range(256) if char not in b'[{]}"')
 _TEXT: Final = pattern(rb'"[^"]*"?')
 _RUN: Final = pattern(rb"\(+|\)+")
+
+
+def may_be_too_deep(data: bytes | bytearray) -> bool:
+    """Return whether JSON may be nested deeper than the codec allows; ``True`` also for flat values of many brackets.
+
+    Large texts have few brackets or too many: looking for the next one (``memchr``) passes over a megabyte of text in
+    20 µs, where counting looks at each character for 1 to 2 ms. In small ones counting is faster.
+    """
+    if len(data) <= MAX_DEPTH:
+        return False
+    if len(data) < _COUNTED_BYTES:
+        return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    room = MAX_DEPTH
+    for bracket in (b"[", b"{"):
+        at = data.find(bracket)
+        while at >= 0:
+            if not room:
+                return True
+            room -= 1
+            at = data.find(bracket, at + 1)
+    return False
 
 
 def is_deeper(data: bytes | bytearray, limit: int = MAX_DEPTH) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["pattern"]
 
 
 class _Uncompiled:
-    """Becomes its pattern one method at a time: each is looked up once and then found in the instance."""
+    """Stands for a compiled pattern: compiles it when a method is first used, and keeps that method as an attribute."""
 
     def __init__(self, source: Any, flags: int) -> None:
         self._source = source
@@ -25,5 +25,5 @@ class _Uncompiled:
 
 
 def pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """``re.compile(source, flags)``, put off until the first use of a method; an error in ``source`` shows then."""
+    """Return ``re.compile(source, flags)``, compiled at the first use of a method, which raises its errors."""
     return cast("re.Pattern[AnyStr]", _Uncompiled(source, flags))

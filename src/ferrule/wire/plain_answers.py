@@ -1,8 +1,8 @@
 """The answer to a plain ``tools/call``, decoded to its type in one pass.
 
-What has any other member, or another shape, is not a plain answer: `decode_plain_answer` raises, and its caller gives
-the bytes to `ferrule.wire.codec.decode`, as if it had not looked. Members that no type has, inside content blocks, are
-only skipped: no caller gets them on either path.
+An answer with any other member, or of another shape, is not plain: `decode_plain_answer` raises, and its caller decodes
+the bytes with `ferrule.wire.codec.decode`. Unknown members inside content blocks are skipped: no caller gets them on
+either path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 from ferrule.wire.codec import plain_decoder
-from ferrule.wire.plain_calls import may_be_too_deep
+from ferrule.wire.nesting import may_be_too_deep
 from ferrule.wire.struct import decode_hook
 from ferrule.wire.types import ToolContentBlock, ToolResult
 
@@ -36,7 +36,7 @@ class PlainAnswer(Struct, forbid_unknown_fields=True, gc=False):
 
 
 decode_plain_answer: Final = plain_decoder(PlainAnswer, decode_hook)
-"""``bytes -> PlainAnswer``. Raises an ``Exception`` for everything else; the bytes may still be a message."""
+"""``bytes -> PlainAnswer``. Raises an ``Exception`` for bytes that are not a plain answer; they may be a message."""
 
 
 def plain_result(answer: PlainAnswer, data: bytes) -> ToolResult | None:

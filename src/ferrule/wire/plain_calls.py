@@ -1,11 +1,11 @@
-"""The envelope of a plain ``tools/call``: a request that has nothing but what every call needs, typed in one pass.
+"""The envelope of a plain ``tools/call``: a request with only the members of every call, decoded in one pass.
 
-A message that has any other member is not a plain call, and neither is one that is broken: `decode_plain_call` raises
-for both, and its caller gives the bytes to `ferrule.wire.codec.decode`, as if it had not looked. What is accepted here
-is accepted there, too: the members that stay `Raw` (``arguments``, ``_meta``) are only skipped by msgspec, which reads
-less strictly than it decodes, so code that uses them decodes them in full.
+A message with any other member, or a malformed one, is not a plain call: `decode_plain_call` raises, and its caller
+decodes the bytes with `ferrule.wire.codec.decode`. Each message that is accepted here is accepted there too. The
+members that stay `Raw` (``arguments``, ``_meta``) are skipped by msgspec, which checks skipped parts less strictly, so
+that code which uses them decodes them in full.
 
-The same envelope serves both eras. They differ in what ``_meta`` holds.
+The envelope is the same in both eras; only the content of ``_meta`` differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from msgspec import Raw, Struct, field
 
 from ferrule.wire.codec import plain_decoder
 from ferrule.wire.jsonrpc import encode_response
-from ferrule.wire.nesting import MAX_DEPTH
 
 __all__ = [
     "ABSENT",
@@ -27,14 +26,14 @@ __all__ = [
     "PlainParams",
     "cut_answer",
     "decode_plain_call",
-    "may_be_too_deep",
+    "without_progress_token",
 ]
 
 ABSENT: Final = Raw(b"")
-"""Stands for a member that is not there."""
+"""The value of an absent member."""
 
 NO_ARGUMENTS: Final = b"{}"
-"""What absent arguments mean."""
+"""The arguments of a call without ``arguments``."""
 
 PLAIN_METHOD: Final = "tools/call"
 
@@ -57,25 +56,39 @@ class PlainEnvelope(Struct, forbid_unknown_fields=True, gc=False):
 
 
 decode_plain_call: Final = plain_decoder(PlainEnvelope)
-"""``bytes -> PlainEnvelope``. Raises an ``Exception`` for everything else; the bytes may still be a message."""
+"""``bytes -> PlainEnvelope``. Raises an ``Exception`` for bytes that are not a plain call; they may be a message."""
 
 
-def may_be_too_deep(data: bytes) -> bool:
-    """Whether JSON may be nested deeper than the codec allows. A quick answer that can be a false yes."""
-    return len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
+_TOKEN: Final = b'"progressToken":'
+_MAX_TOKEN_DIGITS: Final = 15
+
+
+def without_progress_token(meta: bytes) -> bytes:
+    """Return a ``_meta`` without its last member, if that is a ``progressToken`` as clients number their requests.
+
+    So the rest is the same in all requests of a client. What is not JSON before is not JSON after.
+    """
+    before, mark, rest = meta.rpartition(_TOKEN)
+    before, digits = before.rstrip(b" "), rest[:-1].strip(b" ")  # some encoders write spaces
+    if not (mark and rest.endswith(b"}") and digits.isdigit() and len(digits) <= _MAX_TOKEN_DIGITS):
+        return meta
+    if (digits[0] == 0x30 and digits != b"0") or not (before == b"{" or before.endswith(b",")):
+        return meta
+    return before.removesuffix(b",") + b"}"
 
 
 _AN_ID: Final = 987_654_321
 ANSWER_HEAD: Final = encode_response(_AN_ID, {}).partition(b"%d" % _AN_ID)[0]
-"""What an answer begins with, up to its id."""
+"""The beginning of an answer, up to its id."""
 
 
 def cut_answer(result: Any, *marks: bytes) -> list[bytes]:
-    """The answer with a finished result, without its head and id, cut where marks stand in it.
+    """Return the encoded answer with a finished result, without its head and id, split at the marks.
 
     Args:
-        result: as of `encode_response`.
-        marks: JSON texts. Each is looked for as often as it stands in the encoded result, one after the other.
+        result: see `encode_response`.
+        marks: JSON texts in the encoded result, in the order in which they occur; a text that occurs twice is given
+            twice.
     """
     rest = encode_response(_AN_ID, result).removeprefix(ANSWER_HEAD + b"%d" % _AN_ID)
     pieces = [rest]

@@ -1,11 +1,11 @@
 """Server-sent events: a writer, and an incremental reader by the WHATWG rules.
 
-Source: WHATWG HTML, "Server-sent events" (parsing and interpreting an event stream); MCP Streamable HTTP. Nothing
-here knows JSON or when to reconnect: the reader keeps what a reconnecting client needs (`EventReader.last_event_id`,
-`EventReader.retry_ms`) and the client decides.
+Source: WHATWG HTML, "Server-sent events" (parsing and interpreting an event stream); MCP Streamable HTTP. This module
+does not parse JSON and does not reconnect; the reader keeps the values that a reconnecting client needs
+(`EventReader.last_event_id`, `EventReader.retry_ms`).
 
-The rule a newcomer would break: an event whose data is empty is still an event. MCP 2025-11-25 opens a stream with
-one, to hand over the id from which to resume; it carries no message and must not be decoded as JSON.
+An event with empty data is an event too: in MCP 2025-11-25 it opens a stream and has the id from which to resume. It
+has no message and must not be decoded as JSON.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ async def complete(app, argument, value, ref=None, context=None):
 
 
 async def test_enums_and_literals_complete_themselves(app):
-    """The type says all there is."""
+    """The type has all values."""
     assert (await complete(app, "metal", "br"))["values"] == ["brass", "bronze"]
     assert (await complete(app, "size", ""))["values"] == ["small", "large"]
     assert (await complete(app, "city", "x"))["values"] == []

@@ -13,6 +13,7 @@ from ferrule import Context, Header, MCPServer, proxy
 from ferrule.app.errors import RegistrationError
 from ferrule.kernel.changes.bus import ListenFilter
 from ferrule.protocol.errors import InvalidParams
+from ferrule.protocol.inbound import MirroredHeaders
 from tests.app.rounds.driving import Call, Dispatch, always, served
 from tests.app.support import ask, call, text_of
 
@@ -129,7 +130,7 @@ async def test_lifespans_nest_and_each_sees_its_own_state():
 
 
 def noting(name: str, seen: list[Any]) -> Any:
-    """A middleware that notes what it sees, as which server and with which state."""
+    """A middleware that records the requests, with their server and their lifespan state."""
 
     async def middleware(ctx: Any, call_next: Any) -> Any:
         params = ctx.params
@@ -229,7 +230,7 @@ async def test_a_question_goes_through_a_mounted_servers_middleware():
 
 
 async def test_a_function_that_uses_a_mounted_resource_passes_its_middleware():
-    """It is asked for the resource, and the function goes on with its own request."""
+    """Middleware gets the read of the resource, and the function keeps its own request."""
     seen: list[Any] = []
     app = MCPServer("host")
     app.mount(shop(middleware=[noting("guest", seen)]), prefix="in")
@@ -274,9 +275,9 @@ async def test_mirrored_headers_come_along():
         return region
 
     app.mount(inner, prefix="in")
-    assert list(app.lowlevel.param_headers) == ["in_where"]
+    assert list(app.lowlevel.attachments.made(MirroredHeaders).params) == ["in_where"]
     inner.remove_tool("where")
-    assert app.lowlevel.param_headers == {}
+    assert app.lowlevel.attachments.made(MirroredHeaders).params == {}
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b", "ü", "x" * 65])
@@ -369,7 +370,7 @@ def test_a_tag_that_the_host_disabled_hides_what_a_guest_adds_later():
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 async def test_what_the_host_removed_stays_away_and_other_changes_go_on(depth: int):
-    """Also when the guest registers it anew; the guest never hears of it."""
+    """Also after the mounted server registers it again; removing it in the parent does not change that server."""
     guest, host, prefix = nested(depth)
     host.remove_tool(f"{prefix}_order")
     guest.add_tool(lambda: "x", name="more")
@@ -430,7 +431,7 @@ def test_names_that_collide_after_prefixing_are_refused_before_anything_is_mount
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 async def test_updates_of_a_guests_resources_reach_the_hosts_subscribers(depth: int, mode: str):
-    """Under the URI that the host lists, whether the guest or one of its functions says it."""
+    """Under the parent's URI, published by the mounted server or by one of its functions."""
     from ferrule import Client
 
     guest, host, prefix = nested(depth)
@@ -490,7 +491,7 @@ async def test_a_context_belongs_to_the_server_of_its_function(depth: int):
 
 
 async def test_a_list_that_is_being_read_may_lose_its_members():
-    """Pages go on where they were, whoever is removed or hidden meanwhile."""
+    """The next page begins at the right place after members were removed or hidden."""
     guest = MCPServer("many")
     for number in range(30):
         guest.add_tool(lambda: "x", name=f"t{number:02}")
@@ -515,7 +516,7 @@ async def test_an_update_in_a_mounted_server_matches_every_spelling():
 
 
 def test_only_what_has_components_can_be_mounted() -> None:
-    """A proxy and a low-level server have none, and the error says what to do with them."""
+    """A proxy and a low-level server have none, and the error names the alternative."""
     host: MCPServer[None] = MCPServer("host")
     guest: Any
     for guest in (proxy(shop()), shop().lowlevel):

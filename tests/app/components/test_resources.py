@@ -204,7 +204,7 @@ def test_what_cannot_be_served_is_refused_at_registration(app):
 
 
 async def test_cache_hints_of_one_resource_win(app):
-    """The author of a resource knows how long its contents hold (2026-07-28, "Caching")."""
+    """Only the author of a resource can know the lifetime of its contents (2026-07-28, "Caching")."""
 
     @app.resource("data://slow", ttl_ms=5000, cache_scope="public")
     def slow() -> str:
@@ -304,3 +304,41 @@ def test_a_variable_that_would_never_be_filled_is_refused(app, uri, name):
         app.resource(uri)(function)
     app.resource("file:///{path}{?lines}")(function)
     app.resource("file:///{+path}/lines/{lines}")(function)
+
+
+async def test_an_unlisted_resource_is_read_by_those_who_know_its_uri(app):
+    """A list may leave out what is found by other means, such as the page of a tool; mounts keep that."""
+    app.add_resource("data://quiet", lambda: "quiet", listed=False)
+
+    @app.resource("quiet://{name}", listed=False)
+    def quiet(name: str) -> str:
+        return name
+
+    outer = MCPServer("outer")
+    outer.mount(app)
+    for server in (app, outer):
+        listed = await ask(server, "resources/list")
+        templates = await ask(server, "resources/templates/list")
+        assert [each["uri"] for each in listed["resources"]] == ["data://stock"]
+        assert [each["uriTemplate"] for each in templates["resourceTemplates"]] == ["data://metals/{metal}/{n}"]
+        assert (await read(server, "data://quiet"))[0]["text"] == "quiet"
+        assert (await read(server, "quiet://x"))[0]["text"] == "x"
+
+
+def test_many_resources_are_added_in_linear_work(app):
+    """A folder of skills may have thousands of files: the look-up by URI is not made anew for each."""
+    made: list[int] = []
+    forget = app.resources._fixed_by_normal_uri
+
+    def counted():
+        made.append(app.resources._by_normal_uri is None)
+        return forget()
+
+    app.resources._fixed_by_normal_uri = counted
+    for number in range(50):
+        app.add_resource(f"data://{number}", lambda: "x")
+    assert sum(made) <= 1
+    app.remove_resource("data://7")
+    app.add_resource("data://7", lambda: "again")
+    with pytest.raises(RegistrationError, match="already a resource"):
+        app.add_resource("data://7", lambda: "x")

@@ -13,6 +13,7 @@ import pytest
 from ferrule import Context, Header, MCPServer, ToolError
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.protocol.errors import InvalidParams, MCPError, ResourceNotFound
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.types import ToolResult
 from tests.app.support import EVERY_REVISION, LATEST, V0326, V0618, V1125, V2024, ask, call, text_of
 
@@ -107,7 +108,7 @@ async def test_a_tool_error_is_shown_as_it_stands(app):
 
 
 async def test_other_exceptions_are_masked_for_the_peer_and_logged_in_full(app, caplog):
-    """D36: nothing leaks, nothing is lost."""
+    """The client gets no details, and the log has all of them."""
 
     @app.tool
     async def fails() -> str:
@@ -132,7 +133,7 @@ async def test_masking_can_be_turned_off():
 
 
 async def test_protocol_errors_stay_protocol_errors(app):
-    """Whoever raises one means it."""
+    """A function raises one on purpose."""
 
     @app.tool
     def fails(kind: str):
@@ -145,7 +146,7 @@ async def test_protocol_errors_stay_protocol_errors(app):
 
 
 async def test_a_result_that_breaks_its_type_is_an_error_result_and_logged(app, caplog):
-    """Case 23: the author hears of it, the model reads why."""
+    """The log has the error for the author, and the result has the reason for the model."""
 
     @app.tool
     def wrong() -> Item:
@@ -205,7 +206,7 @@ def test_a_taken_name_is_refused(app):
 
 
 def test_generators_are_refused(app):
-    """Nothing says what their items would be."""
+    """The type of their items would be unknown."""
 
     def generator():
         yield 1
@@ -224,7 +225,7 @@ def test_a_return_type_without_a_json_form_is_refused_at_registration(app):
 
 
 async def test_a_schema_of_ones_own_passes_untouched_and_is_enforced(app):
-    """D28: the author knows a dialect or a client that we do not."""
+    """The author may need a dialect or a client that Ferrule does not support by itself."""
     schema = {
         "type": "object",
         "properties": {"a": {"type": ["integer", "null"]}, "b": {"$ref": "#/$defs/B"}},
@@ -260,15 +261,15 @@ def test_a_schema_that_cannot_be_used_is_refused_at_registration(app, schema):
 
 
 def test_header_parameters_are_planned_at_registration(app):
-    """T52: HTTP checks them before dispatch, so the plan stands beside the tool."""
+    """HTTP checks them before dispatch, so the header plan must exist before the first call."""
 
     @app.tool
     def regional(region: Annotated[str, Header("Region")], n: int = 1): ...
 
-    (plan,) = app.lowlevel.param_headers["regional"]
+    (plan,) = app.lowlevel.attachments.made(MirroredHeaders).params["regional"]
     assert plan.name == "mcp-param-region"
     app.remove_tool("regional")
-    assert "regional" not in app.lowlevel.param_headers
+    assert "regional" not in app.lowlevel.attachments.made(MirroredHeaders).params
 
 
 def test_a_header_on_a_number_is_refused_at_registration(app):
@@ -414,7 +415,7 @@ async def test_an_error_from_a_task_group_counts_as_itself(caplog):
 
 @pytest.mark.parametrize("version", EVERY_REVISION)
 async def test_wrong_arguments_are_a_result_in_every_revision(app, version):
-    """The model can mend what it reads; older hosts show a protocol error to nobody who could."""
+    """A model can correct an error that it reads; many hosts do not show protocol errors to the model."""
 
     @app.tool
     def add(a: int) -> int:

@@ -24,7 +24,7 @@ def app() -> MCPServer:
 
 
 async def test_the_facts_of_the_request(app):
-    """Each is this request's own (D26)."""
+    """Each request has its own."""
 
     @app.tool
     async def facts(ctx: Context) -> list[Any]:
@@ -54,7 +54,7 @@ async def test_the_facts_of_the_request(app):
 
 
 async def test_headers_and_principal_are_those_of_this_request(app):
-    """Case 29: the second request's bearer, not the first one's."""
+    """The second request's bearer, not the first one's."""
 
     @app.tool
     async def who(ctx: Context) -> str:
@@ -117,7 +117,7 @@ async def test_current_context_is_the_request_being_served(app):
 
 
 async def test_nested_calls_give_the_outer_context_back(app):
-    """A tool that calls another one in process goes on as itself."""
+    """A tool that calls another one in process keeps its own context."""
 
     @app.tool
     async def inner() -> str:
@@ -250,7 +250,7 @@ class StreamDispatch(RecordingDispatch):
     ids=["resumable", "not resumable", "no such stream"],
 )
 async def test_a_stream_is_closed_where_the_client_can_resume_it(app, version, dispatch, closed):
-    """SEP-1699; elsewhere the function goes on as if it had not asked, so that one body serves all."""
+    """SEP-1699. In other revisions the call has no effect, so that one function works in all of them."""
 
     @app.tool
     async def work(ctx: Context) -> bool:

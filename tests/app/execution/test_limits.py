@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer
+from ferrule.app.execution.limits import Limits, limited
 from tests.app.rounds.driving import Call, accept, always, outcome, push, served, settled
 from tests.app.support import call, text_of
+from tests.loop_clock import LoopClock
 
 pytestmark = [pytest.mark.anyio]
 
@@ -42,14 +46,14 @@ async def test_a_run_that_takes_too_long_is_an_error_for_the_model(is_sync):
 
 async def test_the_time_of_a_question_does_not_count():
     """A person may take a minute where the tool may take a second."""
-    app = served()
+    app, clock = served(), LoopClock()
 
-    @app.tool(timeout_s=0.05)
+    @app.tool(timeout_s=10)
     async def body(ctx: Context) -> str:
         return str((await ctx.elicit("a", int)).data)
 
     async def later(method, params):
-        await anyio.sleep(0.15)
+        await clock.advance(60)
         return accept(1)
 
     assert await outcome(push(app, later)) == "1"
@@ -129,20 +133,56 @@ def test_limits_that_cannot_be_are_refused(options):
 
 
 async def test_the_wait_for_an_answer_pauses_the_timeout_of_a_calling_tool() -> None:
-    """At any depth: each clock around the question stands still."""
+    """At any depth: the time-out of each tool around the question is paused."""
     app: MCPServer[Any] = MCPServer("deep", mask_errors=False)
+    clock = LoopClock()
 
-    @app.tool(timeout_s=0.2)
+    @app.tool(timeout_s=10)
     async def inner(ctx: Context) -> str:
         return str((await ctx.elicit("Name?", str)).data)
 
-    @app.tool(timeout_s=0.2)
+    @app.tool(timeout_s=10)
     async def outer(ctx: Context) -> str:
         return "".join(block.text or "" for block in (await ctx.call_tool("inner")).content)
 
     async def answer(_: Any) -> Any:
-        await anyio.sleep(0.5)
+        await clock.advance(60)
         return {"value": "ann"}
 
     async with Client(app, mode="legacy", elicitation_handler=answer) as client:
         assert (await client.call_tool("outer")).text == "ann"
+
+
+async def test_a_cancelled_timeout_keeps_nothing_of_its_call() -> None:
+    """Its timer stays in the heap of the loop; with the call's context it would keep the request until its time."""
+    kept: ContextVar[Any] = ContextVar("kept")
+    seen: list[weakref.ref[Any]] = []
+
+    class Request:
+        """Something that belongs to one call."""
+
+    @limited_to(3600)
+    async def work() -> None:
+        request = Request()
+        seen.append(weakref.ref(request))
+        kept.set(request)
+
+    async def call_it() -> None:
+        request = Request()  # as middleware sets it, before the time-out begins
+        seen.append(weakref.ref(request))
+        kept.set(request)
+        del request
+        await work()
+
+    # As long as an earlier timer runs, the loop does not look for those that are cancelled.
+    earlier = asyncio.get_running_loop().call_later(1800, lambda: None)
+    for _ in range(3):
+        await asyncio.create_task(call_it())
+    await asyncio.sleep(0)
+    earlier.cancel()
+    assert len(seen) == 6
+    assert [each() for each in seen] == [None] * 6
+
+
+def limited_to(timeout_s: float) -> Any:
+    return lambda function: limited("work", function, Limits(timeout_s=timeout_s))

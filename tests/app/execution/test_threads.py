@@ -1,4 +1,4 @@
-"""Sync functions never stop the loop: bounded threads, visible context variables, prompt pings (case 40)."""
+"""Sync functions never stop the loop: bounded threads, visible context variables, prompt pings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_stop_iteration_does_not_hang_the_caller():
 
 @pytest.mark.usefixtures("any_backend")
 async def test_context_variables_are_visible_in_the_thread():
-    """Case 40: request state lives in them."""
+    """Request state lives in them."""
     mark.set("here")
     assert await WorkerThreads().run(lambda: mark.get(), {}) == "here"
 
@@ -117,7 +117,7 @@ def test_at_least_one_thread():
 
 
 async def test_two_hundred_sync_calls_leave_ping_and_initialize_prompt():
-    """Case 40: the loop is free while all threads are busy; order, not a clock, shows it."""
+    """The loop is free while all threads are busy; order, not a clock, shows it."""
     app = MCPServer("x")
     gate = threading.Event()
     seen: list[str] = []

@@ -77,7 +77,7 @@ async def test_each_sender_has_a_bucket_and_lists_are_free():
 
 
 async def test_another_session_or_address_of_ones_own_is_no_other_bucket():
-    """Anybody can open sessions, and one subscriber has 2**64 addresses of IPv6."""
+    """A client can open many sessions, and one subscriber has 2**64 addresses of IPv6."""
     app = served(RateLimit(1, per_s=1000))
     await call(app, "work", dispatch=From(address="10.0.0.1"), connection=connection_of(V1125, session_id="one"))
     with pytest.raises(RateLimited):
@@ -209,7 +209,7 @@ async def test_a_name_distinguishes_two_limits_of_one_server(tmp_path: Path):
 
 
 async def test_while_the_store_is_away_each_counts_by_itself(caplog: pytest.LogCaptureFixture):
-    """Neither open to everybody nor closed to all; and the store is not asked for every call."""
+    """Requests are neither all accepted nor all refused, and the store is not called for every request."""
     asked: list[str] = []
     is_away = [True]
     now = [0.0]
@@ -253,8 +253,8 @@ async def test_a_call_counts_once_in_any_number_of_rounds(mode: str) -> None:
         assert refused.value.code == 429
 
 
-async def test_a_state_that_is_none_or_comes_again_counts() -> None:
-    """Or whoever sends one would not be limited at all."""
+async def test_an_invalid_or_repeated_state_counts() -> None:
+    """Otherwise a client could avoid the limit by sending invalid or repeated states."""
     app: MCPServer[Any] = MCPServer("asks", middleware=[RateLimit(3, per_s=3600)])
     ran: list[str] = []
 

@@ -47,7 +47,7 @@ class Timed:
 
 
 def served(*middleware: Any, store: Any = "memory:") -> tuple[MCPServer, list[Any]]:
-    """A server whose tool says how often it ran."""
+    """A server whose tool returns the number of its runs."""
     app = MCPServer("x", middleware=middleware, store=store)
     runs: list[Any] = []
 
@@ -157,7 +157,7 @@ async def test_private_results_of_anonymous_requests_are_not_cached(caplog: pyte
     assert len(runs) == 5
 
 
-async def test_public_answers_are_everybodys():
+async def test_public_results_are_for_all_clients():
     app, runs = served(CacheResults(60, tools=["work"], scope="public"))
     for principal in ("ada", "bob", None):
         await said(app, dispatch=From(principal))
@@ -165,7 +165,7 @@ async def test_public_answers_are_everybodys():
 
 
 async def test_the_guard_is_checked_before_a_cached_result_is_returned():
-    """Public means everybody who may use the tool."""
+    """A public result is for all clients that may use the tool, and for no others."""
     app = MCPServer("x", middleware=[CacheResults(60, tools=["secret", "hidden"], scope="public")])
     runs: list[str] = []
 
@@ -270,7 +270,7 @@ async def test_a_large_result_is_not_kept():
 
 
 async def test_mounted_tools_of_the_same_name_have_different_results():
-    """Each caches its own; the name that it knows is not the one that the client uses."""
+    """Each mounted server caches under its local names, which differ from those that clients use."""
     host = MCPServer("host")
     ran: list[str] = []
     for guest_name in ("red", "blue"):

@@ -98,13 +98,13 @@ def test_declared_text_is_text_and_structured_content():
 
 @pytest.mark.parametrize("value", [5, None, b"x", ["x"], Image(b"p")])
 def test_declared_text_must_be_text(value):
-    """Case 23 again: a number would break the schema that says string."""
+    """A number would break the schema that says string."""
     with pytest.raises(ResultError):
         project(value, str)
 
 
 def test_undeclared_text_is_text_only():
-    """It has no structure to tell, and sending it twice doubles every answer (D14)."""
+    """It has no structure, and sending it twice would double every result."""
     result = project("hi")
     assert (text_of(result), result.structured_content) == ("hi", UNSET)
 
@@ -160,7 +160,7 @@ def test_the_text_is_compact_json_of_the_structured_content():
 @pytest.mark.parametrize("returns", [Record, Typed, Struct, Attrs, Model])
 @pytest.mark.parametrize("value", [{"wrong": "shape"}, object(), None, {"n": "one", "someN": "x"}, [], "text"])
 def test_a_result_that_breaks_its_type_is_an_error(returns, value):
-    """Case 23: wrong shape, unserialisable, nothing: never a success without its structured content."""
+    """Wrong shape, unserialisable, nothing: never a success without its structured content."""
     with pytest.raises(ResultError) as caught:
         project(value, returns)
     assert "declared return type" in str(caught.value)
@@ -183,7 +183,7 @@ def test_values_of_a_result_are_not_repeated_in_its_error():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_nan_is_null_where_null_is_allowed(value):
-    """Case 24: one policy for text and structured content, and never a bare token."""
+    """One policy for text and structured content, and never a bare token."""
     result = project({"mean": value})
     assert (text_of(result), result.structured_content) == ('{"mean":null}', {"mean": None})
     for returns, made in ((Record, Record(1, value)), (Model, Model(n=1, maybe=value))):
@@ -208,7 +208,7 @@ def test_nan_is_an_error_where_the_type_forbids_null(returns, value):
 
 
 def test_nothing_is_no_content():
-    """A tool that returns nothing says nothing; with a declared type it is an error."""
+    """A tool that returns nothing has no content; with a declared type it is an error."""
     assert project(None) == ToolResult([])
     assert project(None, None) == ToolResult([])
     assert plan_result(None).output_schema() is None
@@ -251,7 +251,7 @@ def test_content_helpers_become_blocks(tmp_path):
 
 
 def test_a_picture_may_stand_alone_and_is_never_structured():
-    """D30: image bytes in structured content double the answer."""
+    """Image bytes in structured content would double the result."""
     result = project(Image(b"p"), Image)
     assert result.content[0].mime_type == "image/png"
     assert result.structured_content is UNSET
@@ -319,8 +319,27 @@ def test_structured_output_can_be_turned_off():
     assert plan.project(Record(1), MODERN).structured_content is UNSET
 
 
+@pytest.mark.parametrize("revision", [MODERN, OBJECT_ONLY])
+@pytest.mark.parametrize(
+    ("returns", "value", "content"),
+    [
+        (str, "x", {"result": "x"}),
+        (list[int], [1], {"result": [1]}),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (EMPTY, [1], {"result": [1]}),
+        (EMPTY, {"a": 1}, {"a": 1}),
+        (ToolResult, ToolResult([], [1]), {"result": [1]}),
+        (ToolResult, ToolResult([], {"result": 1}), {"result": 1}),
+    ],
+)
+def test_structured_content_can_be_an_object_in_each_revision(revision, returns, value, content):
+    """For readers that refuse any other value, such as pages of apps."""
+    plan = plan_result(returns, structured="object")
+    assert plan.project(value, revision).structured_content == content
+
+
 def test_undeclared_data_is_structured_where_the_revision_can():
-    """Without a schema nobody could unwrap a list, so older revisions get it as text only."""
+    """Clients cannot unwrap a list without a schema, so older revisions get it as text only."""
     assert project([1]).structured_content == [1]
     assert project([1], revision=OBJECT_ONLY).structured_content is UNSET
     assert project({"a": 1}, revision=OBJECT_ONLY).structured_content == {"a": 1}
@@ -328,7 +347,7 @@ def test_undeclared_data_is_structured_where_the_revision_can():
 
 @pytest.mark.parametrize("value", ["x" * 101, {"a": "x" * 100}, [Image(b"x" * 101)], ToolResult([], "x" * 101)])
 def test_results_are_bounded(value):
-    """D34: a result of any size would end up in a context window."""
+    """A result of any size would fill the model's context window."""
     with pytest.raises(ResultError, match="bytes"):
         project(value, max_bytes=100)
     if isinstance(value, str):
@@ -350,7 +369,7 @@ def test_old_wrapping_keeps_references_at_the_root():
 
 
 def test_a_recursive_root_is_an_object_for_old_revisions():
-    """They require type object at the root, which a bare $ref does not say."""
+    """They require the type object at the root, which a bare $ref lacks."""
     assert plan_result(Node).output_schema()["type"] == "object"
 
 

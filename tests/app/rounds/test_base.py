@@ -9,10 +9,12 @@ import anyio
 import pytest
 
 from ferrule import Context, MCPServer
+from ferrule.app.rounds import base
 from ferrule.app.rounds.errors import AmbiguousKey, QuestionExpired, StepFailed, StepInDoubt
 from ferrule.app.rounds.settings import StateSettings
 from ferrule.protocol.errors import CapabilityNotDeclared, RequestTimeout
 from ferrule.stores.marks import Mark, MemoryMarks
+from ferrule.wire.codec import encode
 from tests.app.rounds.driving import Call, Dispatch, accept, always, outcome, push, served, settings_of, settled
 from tests.app.support import V1125, ask, connection_of
 
@@ -111,7 +113,7 @@ async def test_a_joined_question_fails_for_all_who_wait(app):
 
 
 async def test_a_question_that_outlives_the_body_is_withdrawn(app):
-    """The user would answer a dialog of nobody."""
+    """Otherwise the user would answer a question that no call waits for."""
     asked, cancelled = asyncio.Event(), asyncio.Event()
     tasks: list[Any] = []
 
@@ -154,7 +156,7 @@ async def test_cancelling_a_push_is_a_cancellation(app):
 
 
 async def test_a_method_without_questions_raises_in_both_eras(app):
-    """A completer that asks would work for one client and not for the next."""
+    """Otherwise a completer with a question would work for legacy clients only."""
 
     @app.prompt
     async def greeting(name: str) -> str:
@@ -179,7 +181,7 @@ async def test_a_method_without_questions_raises_in_both_eras(app):
 
 
 def charging(app: MCPServer, charged: list[str], gate: asyncio.Event | None = None, *, once: bool = True) -> None:
-    """A tool that asks, then charges."""
+    """A tool with a question and then a charge."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -232,7 +234,7 @@ async def test_without_once_or_store_a_step_may_run_twice_with_one_idempotency_k
 
 
 async def test_a_step_begun_elsewhere_and_never_finished_is_in_doubt(app):
-    """A worker was killed between charge and reply: nobody knows, so nobody charges again."""
+    """A worker was killed between charge and reply: the effect is unknown, so the charge is not repeated."""
     charged: list[str] = []
     charging(app, charged)
     settings = settings_of(app)
@@ -261,7 +263,7 @@ async def test_doubt_is_recorded(app):
     @app.tool
     async def body(ctx: Context) -> str:
         assert ctx.started_at  # the engine exists
-        await marks.begin(f"{ctx.request.session.rounds.journal.call_id}/step:x", ttl_s=9)
+        await marks.begin(f"{ctx.request.session.body.rounds.journal.call_id}/step:x", ttl_s=9)
         try:
             await ctx.step("x", list, once=True)
         except StepInDoubt:
@@ -379,3 +381,24 @@ async def test_ambiguous_keys_name_the_cure(app):
         return "no"
 
     assert "ctx.gather" in await outcome(push(app, always(1)))
+
+
+async def test_the_outcome_of_another_process_is_waited_for(app, monkeypatch):
+    """It may be about to end; only after `step_wait_s` the outcome is in doubt."""
+    charged: list[str] = []
+    charging(app, charged)
+    settings = settings_of(app)
+    settings.step_wait_s = 0.99
+    monkeypatch.setattr(base, "_MARK_POLL_S", 0)
+    looked: list[str] = []
+
+    class Elsewhere(MemoryMarks):
+        async def begin(self, key: str, *, ttl_s: float) -> Mark:
+            looked.append(key)
+            return Mark("running") if len(looked) < 3 else Mark("done", encode(["step", "charged elsewhere"]))
+
+    settings.marks = Elsewhere()
+    call = await Call(app).send()
+    found = await outcome(call.request(dict.fromkeys(call.requests, accept(True))))
+    assert "charged elsewhere" in found
+    assert (len(looked), charged) == (3, [])

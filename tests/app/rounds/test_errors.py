@@ -1,4 +1,4 @@
-"""The family: who is told what."""
+"""The exceptions of rounds: their classes, and which text a client or the log gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferrule.protocol.errors import CapabilityNotDeclared, MCPError, MissingRequ
 
 
 def test_each_refusal_of_a_state_has_its_own_reason():
-    """A log must tell an attack from a deployment."""
+    """A log must distinguish an attack from a deployment."""
     refusals = [getattr(errors, name) for name in errors.__all__]
     reasons = [cls.reason for cls in refusals if issubclass(cls, errors.StateRefused)]
     assert len(reasons) == len(set(reasons)) == 9

@@ -1,14 +1,16 @@
-"""What `Context` offers a body that asks."""
+"""The methods of `Context` that ask questions."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 
 import pytest
 
 from ferrule import Client, Context, MCPServer
 from ferrule.app.rounds.errors import StepFailed
+from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.app.rounds.questions import elicit_question
 from ferrule.types import ElicitResult
 from tests.app.rounds.driving import Call, Dispatch, accept, always, both, outcome, push, served
@@ -272,7 +274,7 @@ async def test_declined_forms_have_no_data(app):
 
 @pytest.mark.parametrize("tool", ["pages", "scopes"])
 async def test_each_page_has_its_own_elicitation_id(tool: str) -> None:
-    """2025-11-25: the id says later which page was completed; a page that is shown again keeps its own."""
+    """2025-11-25: the id names the completed page later; a page that is shown again keeps its own."""
     app: MCPServer[Any] = MCPServer("pages")
     visits = iter([False, True])
 
@@ -303,3 +305,97 @@ async def test_each_page_has_its_own_elicitation_id(tool: str) -> None:
     assert [message for message, _ in seen] == ["First", "First", "Second"]
     assert seen[0] == seen[1]
     assert seen[1][1] != seen[2][1]
+
+
+def test_every_method_that_waits_may_be_called_from_a_thread() -> None:
+    """`Context.from_thread` has to run it, and the decorated method says so where it was forgotten."""
+    waiting = {
+        name: method
+        for name, method in vars(InteractionMixin).items()
+        if not name.startswith("_") and inspect.iscoroutinefunction(inspect.unwrap(method))
+    }
+    assert {"ask", "elicit", "gather", "step", "set_status"} <= set(waiting)
+    assert [name for name, method in waiting.items() if not hasattr(method, "__wrapped__")] == []
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+async def test_a_call_that_is_no_task_has_no_task(asks_first):
+    """Without support nothing happens, before and after a question."""
+    app = served()
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        if asks_first:
+            await ctx.elicit("a", int)
+        await ctx.set_status("working")
+        return f"{ctx.task_id} {await ctx.begin_task()} {ctx.task_id}"
+
+    assert await both(app, always(1)) == "None None None"
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25", "2025-06-18"])
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (ElicitResult("accept", content={"confirm": True}), "True"),
+        (ElicitResult("accept", content={"confirm": False}), "False"),
+        (ElicitResult("decline"), "False"),
+        (ElicitResult("cancel"), "False"),
+    ],
+)
+async def test_a_confirmation_is_yes_or_no(mode: str, answer: ElicitResult, expected: str) -> None:
+    """Only an explicit yes is one."""
+    app = MCPServer("s")
+    asked: list[Any] = []
+
+    @app.tool
+    async def drop(ctx: Context) -> str:
+        return str(await ctx.confirm("Delete note 3?"))
+
+    async def handler(params: Any, _: Any) -> ElicitResult:
+        asked.append(params)
+        return answer
+
+    async with Client(app, mode=mode, elicitation_handler=handler) as client:
+        assert (await client.call_tool("drop")).text == expected
+    assert [params.message for params in asked] == ["Delete note 3?"]
+    assert list(asked[0].requested_schema["properties"]) == ["confirm"]
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25", "2025-06-18"])
+async def test_a_choice_has_labels(mode: str) -> None:
+    """As ``oneOf`` with titles, and in 2025-06-18 as ``enumNames``."""
+    app = MCPServer("s")
+    seen: list[Any] = []
+
+    @app.tool
+    async def pick(ctx: Context) -> str:
+        return str([await ctx.choose("Size?", {"s": "Small", "l": "Large"}), await ctx.choose("Again?", ["a", "b"])])
+
+    async def handler(params: Any, _: Any) -> ElicitResult:
+        field = params.requested_schema["properties"]["choice"]
+        seen.append([each["title"] for each in field["oneOf"]] if "oneOf" in field else field.get("enumNames"))
+        return ElicitResult("accept", content={"choice": "l"}) if len(seen) == 1 else ElicitResult("decline")
+
+    async with Client(app, mode=mode, elicitation_handler=handler) as client:
+        assert (await client.call_tool("pick")).text == "['l', None]"
+    assert seen == [["Small", "Large"], None]
+
+
+async def test_without_a_user_nothing_is_confirmed() -> None:
+    """A program that fills in defaults does not delete."""
+    from ferrule.forms import fill_defaults
+
+    app = MCPServer("s")
+
+    @app.tool
+    async def drop(ctx: Context) -> str:
+        return str(await ctx.confirm("Delete?"))
+
+    @app.tool
+    async def pick(ctx: Context) -> str:
+        return str(await ctx.choose("Size?", []))
+
+    async with Client(app, elicitation_handler=fill_defaults) as client:
+        assert (await client.call_tool("drop")).text == "False"
+        assert (await client.call_tool("pick")).is_error

@@ -102,7 +102,7 @@ async def test_ask_refuses_a_bad_key_in_both_eras(key):
 
 @pytest.mark.anyio
 async def test_the_same_key_again_is_its_next_occurrence():
-    """A loop that asks the same thing asks it anew each time."""
+    """A loop that repeats a question gets a new answer each time."""
     app = served()
     answers = iter([1, 2, 3, 1, 2, 3])
 
@@ -114,3 +114,10 @@ async def test_the_same_key_again_is_its_next_occurrence():
     call = await Call(app).send()
     assert list(call.requests) == ["k"]
     assert list((await call.reply(accept(5))).requests) == ["k#2"]
+
+
+@pytest.mark.parametrize("texts", [(), ("a",), ("a", "b"), ("\ud800",)])
+def test_a_digest_of_texts_has_sixteen_digits(texts: tuple[str, ...]) -> None:
+    """It is part of keys, which are sent; and of states of a call that an upgraded server continues."""
+    assert len(digest_of_texts(*texts)) == 16
+    assert int(digest_of_texts(*texts), 16) >= 0

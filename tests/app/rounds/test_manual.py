@@ -119,7 +119,7 @@ async def test_both_forms_may_be_mixed():
 
 
 async def test_an_answer_that_is_missing_or_does_not_fit_is_none():
-    """The function then asks again, and never takes a form that it did not want."""
+    """The function then repeats the question, and never gets a form that does not fit."""
     app = served()
     question = elicit_question("number", int)
 

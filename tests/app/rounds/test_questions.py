@@ -85,7 +85,7 @@ def test_a_schema_of_the_author_is_sent_unchanged_and_enforced():
 
 @pytest.mark.parametrize("wanted", [Nested, dict[str, int], list[int], Any])
 def test_a_type_that_no_form_can_show_is_refused(wanted):
-    """The author's mistake, before any user sees it."""
+    """It is the author's mistake, and raises before a question is sent."""
     with pytest.raises(TypeError, match="cannot be a form"):
         form_for(wanted)
 
@@ -118,7 +118,7 @@ def test_refusals_are_values(action):
 
 
 def test_a_form_is_made_once_per_type():
-    """A loop that asks must not build a schema each time."""
+    """A loop with a question must not make a schema each time."""
     assert form_for(Order) is form_for(Order)
     assert form_for(Annotated[int, Field(ge=1)]).schema["properties"]["value"]["minimum"] == 1
 
@@ -225,7 +225,7 @@ class CountModel(pydantic.BaseModel):
 
 @pytest.mark.parametrize("wanted", [Count, CountModel])
 def test_answers_are_judged_as_arguments_are(wanted):
-    """A number is a number for clients without integers, a truth value is none, whatever library owns the class."""
+    """A whole float is an integer, a boolean is not a number, whichever library owns the class."""
     for good in ({"n": 3}, {"n": 3.0}, {"n": "3"}, {"n": 3, "on": None}, {"n": 3, "on": False}):
         assert accepted(wanted, good).data == wanted(n=3)
     for bad in ({"n": True}, {"n": 3.5}, {"n": "x"}, {"n": 3, "on": 1}, {"n": None}):
@@ -242,3 +242,60 @@ class Choice:
 def test_null_is_a_value_where_the_type_has_it(content: dict[str, Any], size: Any) -> None:
     """And is not the same as leaving the field out, which means the default."""
     assert accepted(Choice, content).data == Choice(size)
+
+
+@dataclass
+class Ab:
+    first: Literal["a", "b"]
+    second: Literal["c", "d"]
+
+
+@dataclass
+class Ba:
+    second: Literal["d", "c"]
+    first: Literal["b", "a"]
+
+
+def test_the_order_of_choices_does_not_make_another_question() -> None:
+    """A set has another order in each process, and an author may sort a list."""
+    assert form_for(Literal["a", "b"]).digest == form_for(Literal["b", "a"]).digest
+    assert form_for(Literal["a", "b"]).digest != form_for(Literal["a", "c"]).digest
+
+    def form(*options: Any, required: list[str]) -> str:
+        field: dict[str, Any] = {"type": "string", "oneOf": [{"const": each, "title": each} for each in options]}
+        return form_for({"type": "object", "properties": {"x": field, "y": field}, "required": required}).digest
+
+    assert form("a", "b", required=["x", "y"]) == form("b", "a", required=["y", "x"])
+    assert form("a", "b", required=["x", "y"]) != form("a", "b", required=["x"])
+
+
+@dataclass
+class Mixed:
+    value: int | str | None
+
+
+@dataclass
+class MixedWithDefault:
+    value: int | str | None = None
+
+
+@pytest.mark.parametrize("wanted", [Mixed, MixedWithDefault])
+def test_a_field_of_two_types_cannot_be_in_a_form(wanted: Any) -> None:
+    """Also where it may stay empty; the first of them alone would be another question."""
+    with pytest.raises(TypeError, match="its field 'value' is not"):
+        form_for(wanted)
+
+
+@dataclass
+class Needed:
+    name: str
+    size: int | None
+    count: int = 3
+
+
+def test_a_required_field_is_not_left_out_by_null() -> None:
+    """Only a field with a default may be; one whose type has null gets it, also if the client leaves it out."""
+    assert accepted(Needed, {"name": "Ada", "count": None}).data == Needed("Ada", None, 3)
+    assert accepted(Needed, {"name": "Ada", "size": None}).data == Needed("Ada", None, 3)
+    with pytest.raises(MisfitAnswer, match=r"Expected `str`, got `null`.*name"):
+        accepted(Needed, {"name": None, "size": 1})

@@ -51,7 +51,7 @@ async def test_activity_begins_the_count_anew():
 
 
 async def test_quiescence_is_reported_once_until_it_is_watched_again():
-    """Whoever was told decides what comes next: watch on, or rest until something happens."""
+    """The receiver of the report decides whether to watch again, or to wait for an event."""
     watched = Watched()
     watched.quiescence.touch()
     await passes(5 * QUIET_PASSES)
@@ -99,7 +99,7 @@ async def test_a_rest_ends_with_its_time_and_closing_ends_everything():
 
 
 async def test_the_callback_runs_in_the_context_of_the_body():
-    """Whoever made the last move, perhaps another request, lends nothing of his own."""
+    """The task that made the last step, perhaps of another request, passes no context variables."""
     where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="body")
     seen: list[str] = []
     quiescence = Quiescence(asyncio.get_running_loop(), (), lambda: seen.append(where.get()))
@@ -111,3 +111,31 @@ async def test_the_callback_runs_in_the_context_of_the_body():
     await asyncio.create_task(other())
     await passes(QUIET_PASSES + 2)
     assert seen == ["body"]
+
+
+async def test_the_passes_are_counted_exactly() -> None:
+    """After `watch` each pass counts; after a touch or a rest the first one only sees that something happened."""
+    watched = Watched()
+    for begin, before in (
+        (watched.quiescence.watch, QUIET_PASSES - 1),
+        (watched.quiescence.touch, QUIET_PASSES),
+        (lambda: watched.quiescence.rest(0), QUIET_PASSES + 2),
+    ):
+        watched.times = 0
+        begin()
+        await passes(before)
+        assert watched.times == 0
+        await passes(1)
+        assert watched.times == 1
+        watched.quiescence.rest()
+    watched.quiescence.close()
+
+
+async def test_a_rest_counts_from_anew_although_nothing_was_ever_touched() -> None:
+    """The first pass after the rest is not one of those without activity."""
+    watched = Watched()
+    watched.quiescence.rest(0)
+    await passes(QUIET_PASSES + 2)
+    assert watched.times == 0
+    await passes(1)
+    assert watched.times == 1

@@ -25,7 +25,7 @@ async def test_a_body_that_never_asks_has_no_engine(app):
 
     @app.tool
     async def body(ctx: Context) -> str:
-        seen.append(ctx.request.session.rounds)
+        seen.append(ctx.request.session.body.rounds)
         assert (ctx.suspending, ctx.replaying, ctx.input_state, dict(ctx.input_responses)) == (False, False, None, {})
         return "x"
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ferrule.app.rounds import sealing
 from ferrule.app.rounds.errors import StateTampered, StateUnknownKey
 from ferrule.app.rounds.sealing import AeadSealer, InMemorySealer, StateKey, sealer_for
 
@@ -20,7 +21,7 @@ def test_a_token_opens_to_its_payload():
 
 
 def test_the_same_payload_never_gives_the_same_token():
-    """A nonce of its own each time: equal states must not be told from the outside."""
+    """Each token has its own nonce, so that a client cannot see whether two states are equal."""
     ring = AeadSealer([OLD])
     assert ring.seal(1) != ring.seal(1)
 
@@ -158,3 +159,46 @@ def test_a_held_state_is_kept_for_its_whole_time_and_makes_room_after_it() -> No
     now[0] = 10.0
     third = held.seal("z" * 10)
     assert (held.open(second), held.open(third)) == ("y" * 10, "z" * 10)
+
+
+@pytest.mark.parametrize(("max_bytes", "kept"), [(24, 2), (23, 1), (12, 1), (1, 1)])
+def test_the_bytes_of_held_states_are_counted_exactly(max_bytes: int, kept: int) -> None:
+    """Each of these takes twelve as JSON; the last one is held in any case."""
+    held = InMemorySealer(max_bytes=max_bytes)
+    for _ in range(3):  # what was deleted does not count any more
+        tokens = [held.seal(text * 10) for text in ("x", "y")]
+        found = []
+        for token in tokens:
+            try:
+                found.append(held.open(token))
+            except StateUnknownKey:
+                continue
+        assert found == ["x" * 10, "y" * 10][-kept:]
+
+
+def test_held_states_take_64_mebibytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server keeps for calls that clients never finish."""
+
+    class Large(bytes):
+        """Bytes that say they are more."""
+
+        def __len__(self) -> int:
+            return 32 << 20
+
+    monkeypatch.setattr(sealing, "encode", lambda payload: Large(str(payload).encode()))
+    held = InMemorySealer()
+    first, second = held.seal(1), held.seal(2)
+    assert (held.open(first), held.open(second)) == (1, 2)
+    third = held.seal(3)
+    with pytest.raises(StateUnknownKey):
+        held.open(first)
+    assert (held.open(second), held.open(third)) == (2, 3)
+
+
+def test_a_token_longer_than_four_mebibytes_is_not_decoded() -> None:
+    """No server made such a long token; decoding it would cost memory."""
+    ring = AeadSealer([OLD])
+    with pytest.raises(StateTampered, match="longer than any state"):
+        ring.open("A" * (4 * 1024 * 1024 + 1))
+    with pytest.raises(StateTampered, match="not issued by this server"):
+        ring.open("A" * (4 * 1024 * 1024))

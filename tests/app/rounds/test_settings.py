@@ -25,7 +25,7 @@ def test_processes_that_share_a_key_open_each_others_states() -> None:
     with pytest.raises(StateUnknownKey):
         second.sealer.open(first.sealer.seal(1))
     for settings in (first, second):
-        settings.share_key(b"k" * 32)
+        settings.share_keys([b"k" * 32])
     assert second.sealer.open(first.sealer.seal(1)) == 1
     assert not first.uses_process_key
 
@@ -34,7 +34,7 @@ def test_a_shared_key_does_not_replace_configured_ones() -> None:
     """The operator's keys may be those of other machines, too."""
     configured = RoundsSettings(state=StateSettings(keys=["o" * 32]))
     token = configured.sealer.seal(1)
-    configured.share_key(b"k" * 32)
+    configured.share_keys([b"k" * 32])
     assert configured.sealer.open(token) == 1
     assert RoundsSettings(state=StateSettings(keys=["o" * 32])).sealer.open(configured.sealer.seal(2)) == 2
 
@@ -42,8 +42,14 @@ def test_a_shared_key_does_not_replace_configured_ones() -> None:
 def test_a_missing_configuration_is_logged_once_and_only_if_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
     """A shared key is one."""
     alone, shared = RoundsSettings(), RoundsSettings()
-    shared.share_key(b"k" * 32)
+    shared.share_keys([b"k" * 32])
     with caplog.at_level(logging.WARNING):
         for settings in (alone, alone, shared):
             settings.warn_of_keys()
     assert len(caplog.records) == 1
+
+
+def test_settings_are_given_by_name() -> None:
+    """Options that are added later must not change what the position of another one means."""
+    with pytest.raises(TypeError, match="positional"):
+        StateSettings(["o" * 32])  # type: ignore[misc]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ferrule import Context, MCPServer
-from ferrule.app.rounds.sealing import StateKey
+from ferrule.app.rounds.sealing import AeadSealer, StateKey
 from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.marks import Mark, MemoryMarks
 from ferrule.stores.store import Store, open_store
@@ -188,7 +188,7 @@ async def test_without_a_store_this_process_records_used_states():
 
 
 async def test_a_round_may_be_sent_again_otherwise():
-    """A client that lost an answer goes on where it was."""
+    """A client that lost a response continues with the same round."""
     call = await Call(asking(served())).send()
     first = call.state
     await call.reply(accept(1))
@@ -233,7 +233,7 @@ async def test_the_state_works_in_another_process_with_the_same_key():
 
 
 async def test_a_state_without_a_meaning_here_is_refused_everywhere(app):
-    """A method that never asks ignores what it did not issue: the field does not exist there."""
+    """A method without questions ignores a state that it did not issue: it has no such field."""
     assert await ask(app, "tools/list", {"requestState": "x"})
 
 
@@ -282,3 +282,13 @@ async def test_a_used_state_is_remembered_as_long_as_it_could_be_used_again() ->
     now[0] += 100
     await call.send({})
     assert settings.used_states.ttls == [500.0]
+
+
+@pytest.mark.parametrize(
+    "payload", [[], [1, 2, 3], [1, 2, 3, 4, 5], {}, {"a": 1, "b": 2, "c": 3, "d": 4}, "four", None, 4]
+)
+async def test_a_state_of_another_form_is_refused(app: MCPServer, payload: object) -> None:
+    """Sealed with the right key, but not by this program."""
+    call = await Call(app).send()
+    call.state = AeadSealer([StateKey(KEY)]).seal(payload)
+    assert await outcome(call.request({})) == "-32602 tampered"

@@ -1,4 +1,4 @@
-"""A body that waits where it asks, as that of a task does, and what is saved before anybody sees it."""
+"""Bodies that wait for answers, as those of tasks do, and the data that is saved before a question is visible."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from ferrule import Context, InputRequired, MCPServer
+from ferrule.app.rounds.base import Rounds
+from ferrule.app.rounds.body import CallBody
 from ferrule.app.rounds.errors import RoundLimitExceeded
 from ferrule.app.rounds.journal import Journal
+from ferrule.app.rounds.questions import Accepted
+from ferrule.app.rounds.quiescence import Quiescence
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.suspension import AskedQuestion, WaitingRounds
 from ferrule.protocol.errors import InternalError
@@ -53,9 +57,9 @@ class Waiting:
         session = ctx.session
         task = asyncio.current_task()
         assert task is not None
-        session.body_task = task
         journal = self.journal or WaitingRounds.new_journal(settings)
-        self.rounds = session.rounds = WaitingRounds(ctx, settings, journal, task)
+        self.rounds = WaitingRounds(ctx, settings, journal, task)
+        session.body = CallBody(task, rounds=self.rounds)
         if self.attaches:
             self.rounds.attach(self)
         if self.is_held:
@@ -89,7 +93,7 @@ def asks_twice(waiting: Waiting) -> None:
 
 
 async def test_a_body_waits_for_its_answers_instead_of_ending_the_round(waiting: Waiting) -> None:
-    """What it asks is saved, each time as the complete list."""
+    """Its open questions are saved as a complete list after each change."""
     asks_twice(waiting)
     call = waiting.start()
     for value, text in ((1, "a"), (2, "b")):
@@ -182,7 +186,7 @@ async def test_another_process_continues_where_the_journal_ends(waiting: Waiting
 async def test_an_answer_counts_only_within_the_time_of_its_question(
     waiting: Waiting, after_s: float, expected: str
 ) -> None:
-    """Counted from when it was first asked, also if nobody looked meanwhile."""
+    """The time begins when the question is first asked, also if no client has read it."""
 
     @waiting.app.tool
     async def body(ctx: Context) -> str:
@@ -221,7 +225,7 @@ async def test_a_question_expires_although_nothing_comes(waiting: Waiting) -> No
 
 
 async def test_questions_that_cannot_be_saved_fail_the_call(waiting: Waiting) -> None:
-    """Nobody would see them. The peer does not learn why."""
+    """No client would get them. The peer gets no details."""
     asks_twice(waiting)
     waiting.error = RuntimeError("the disk is full")
     with pytest.raises(InternalError, match="Internal error"):
@@ -276,7 +280,7 @@ async def test_without_a_writer_a_question_ends_the_round(waiting: Waiting) -> N
 
 
 async def test_a_question_waits_while_the_call_becomes_a_task(waiting: Waiting) -> None:
-    """It is asked by the task if there is one then, and ends the round if there is none."""
+    """The task asks it if the call becomes one, else it ends the round."""
     for becomes_one in (True, False):
         attempt = Waiting()
         asks_twice(attempt)
@@ -313,3 +317,62 @@ async def test_only_the_body_of_the_task_begins_and_not_the_tools_that_it_calls(
     await settled()
     assert waiting.rounds.enter() is False
     call.cancel()
+
+
+async def test_a_body_rests_until_the_first_of_its_questions_expires(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In seconds from now, by the clock of the settings; for ever without a limit."""
+    rests: list[float | None] = []
+    original = Quiescence.rest
+
+    def rest(self: Quiescence, timeout_s: float | None = None) -> None:
+        rests.append(timeout_s)
+        original(self, timeout_s)
+
+    monkeypatch.setattr(Quiescence, "rest", rest)
+
+    @waiting.app.tool
+    async def body(ctx: Context) -> str:
+        await ctx.gather(ctx.elicit("a", int, timeout_s=500), ctx.elicit("b", int, timeout_s=300))
+        return str((await ctx.elicit("c", int)).data)
+
+    call = waiting.start()
+    await settled()
+    assert rests[-1] == 300
+    waiting.now += 100
+    waiting.rounds.accept({waiting.asked[1].key: ("answer", accept(1))})
+    await settled()
+    assert rests[-1] == 400
+    waiting.answer(1)
+    await settled()
+    assert rests[-1] is None
+    waiting.answer(2)
+    assert await text_of(call) == "2"
+
+
+async def test_a_body_begins_once(waiting: Waiting) -> None:
+    """A tool that it calls is not the body of the task; without a task no tool is."""
+    asks_twice(waiting)
+    call = waiting.start()
+    await settled()
+    assert [waiting.rounds.enter(), waiting.rounds.enter()] == [False, False]  # it has begun
+    assert [Rounds.enter(waiting.rounds), Rounds.enter(waiting.rounds)] == [False, False]
+    waiting.answer(1)
+    await settled()
+    waiting.answer(2)
+    await text_of(call)
+
+
+async def test_a_question_that_has_its_answer_is_not_asked_again(waiting: Waiting) -> None:
+    """Even if the caller that gets the answer has not run yet."""
+    asks_twice(waiting)
+    call = waiting.start()
+    await settled()
+    (parked,) = waiting.rounds._parked.values()
+    assert [asked.key for asked in waiting.rounds._questions()] == [parked.key]
+    parked.future.set_result(Accepted(1))
+    assert waiting.rounds._questions() == []
+    await settled()
+    waiting.answer(2)
+    assert await text_of(call) == "1 2"

@@ -1,6 +1,5 @@
-"""What a body raises that is no ``Exception``, and that nobody asked for: an error for its peer, in every era and over
-every carrier, and nothing for anybody else. The definition is in `ferrule.kernel.concurrency.cancellation`.
-"""
+"""A body that raises a ``BaseException`` by itself: an error for its peer in every era and over every carrier, without
+an effect on other requests. The definition is in `ferrule.kernel.concurrency.cancellation`."""
 
 from __future__ import annotations
 
@@ -236,7 +235,7 @@ def check(method: str, answer: dict[str, Any]) -> None:
 async def test_an_exception_of_a_body_fails_only_its_own_request(
     way: Callable[[], Awaitable[None]], carrier: str, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An answer for each request, a line in the log, and the server goes on."""
+    """Each request gets a response, the log one line, and the server continues."""
     async with peer_of(exiting(way), carrier, era) as peer:
         for method, params in REQUESTS:
             caplog.clear()

@@ -1,4 +1,4 @@
-"""Who may not read a resource does not hear of it, and who may not use a component gets no suggestions for it."""
+"""A client that may not read a resource gets no notifications of it, and no suggestions for hidden components."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from ferrule import MCPServer
 from ferrule.auth.server.refusals import InsufficientScope
-from ferrule.kernel import builtin
-from ferrule.kernel.builtin import granted_filter
+from ferrule.kernel import standard_methods
 from ferrule.kernel.changes.bus import Event, ListenFilter
+from ferrule.kernel.standard_methods import granted_filter
 from ferrule.protocol.errors import InvalidParams, MCPError
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 from ferrule.wire.types import SubscriptionFilter
@@ -33,7 +33,7 @@ BOB = Somebody("bob")
 
 
 def made() -> MCPServer:
-    """A server with resources that not everybody may read."""
+    """A server with resources that only some clients may read."""
     app = MCPServer("x")
 
     @app.resource("data://open/{name}")
@@ -76,7 +76,7 @@ HEARD = {
     "data://noted/a": (True, False),
     "data://by-owner/ada/x": (False, False),
     "data://broken": (False, False),
-    "data://nobody": (True, True),  # what no component serves nobody guards
+    "data://nobody": (True, True),  # no component serves it, so that no guard applies
 }
 
 
@@ -134,8 +134,8 @@ async def test_suggestions_need_the_scopes_of_what_they_are_for() -> None:
 
 async def test_what_a_connection_subscribes_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server remembers it for as long as the session lives, and the client chooses how much it is."""
-    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED", 3)
-    monkeypatch.setattr(builtin, "MAX_ALL_SUBSCRIBED_CHARS", 15_000)
+    monkeypatch.setattr(standard_methods, "MAX_SUBSCRIBED", 3)
+    monkeypatch.setattr(standard_methods, "MAX_ALL_SUBSCRIBED_CHARS", 15_000)
     app = made()
     app.add_resource("a:{name}", lambda name: name)
     app.lowlevel.resource_updates = True
@@ -177,9 +177,9 @@ async def test_what_a_modern_subscription_holds_is_bounded(uris: list[str]) -> N
 
 async def test_what_all_subscriptions_of_a_server_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many clients with an allowed number each would fill the memory all the same. What ends makes room."""
-    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED_OF_SERVER", 5)
-    monkeypatch.setattr(builtin, "MAX_SUBSCRIBED_CHARS_OF_SERVER", 100)
-    monkeypatch.setattr(builtin, "MAX_STREAMS", 3)
+    monkeypatch.setattr(standard_methods, "MAX_SUBSCRIBED_OF_SERVER", 5)
+    monkeypatch.setattr(standard_methods, "MAX_SUBSCRIBED_CHARS_OF_SERVER", 100)
+    monkeypatch.setattr(standard_methods, "MAX_STREAMS", 3)
     app = made()
     app.add_resource("a:{name}", lambda name: name)
     bus = app.lowlevel.bus

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ferrule import Client, Context, MCPServer
-from ferrule.app.search.tools import ALWAYS_LISTED, MAX_LISTED
+from ferrule.app.search.tools import ALWAYS_LISTED
+from ferrule.search.definitions import MAX_LISTED
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +59,19 @@ async def test_auto_lists_all_until_there_are_too_many() -> None:
         assert "search_tools" not in await names(client)
     async with Client(shop("auto", tools=MAX_LISTED)) as client:
         assert await names(client) == ["help_me", "search_tools", "describe_tool", "call_tool"]
+
+
+async def test_a_number_lists_that_many() -> None:
+    async with Client(shop(4)) as client:
+        assert await names(client) == ["create_order", "delete_order", "confirm", "help_me"]
+    async with Client(shop(3)) as client:
+        assert await names(client) == ["help_me", "search_tools", "describe_tool", "call_tool"]
+
+
+@pytest.mark.parametrize("mode", ["sometimes", -1, 2.5])
+def test_a_mode_that_does_not_exist_is_refused(mode: Any) -> None:
+    with pytest.raises(ValueError, match="tool_search is True"):
+        MCPServer("shop", tool_search=mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,4 @@
-"""What several workers need, told before the first starts."""
+"""The requirements of several workers, checked before the first one starts."""
 
 from __future__ import annotations
 

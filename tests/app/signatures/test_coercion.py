@@ -61,7 +61,7 @@ TEXTS = ["12345", "true", "null", "1e3", '{"a": 1}', "[1]", '"quoted"', "", " 5 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("hint", [str, str | None, int | str, str | list[str], Any, Annotated[str, Field("d")]])
 def test_a_text_parameter_gets_the_very_same_text(text, hint):
-    """Case 19: digits, booleans and JSON that a user typed as text are text."""
+    """Digits, booleans and JSON that a user typed as text are text."""
 
     def function(p): ...
 
@@ -70,7 +70,7 @@ def test_a_text_parameter_gets_the_very_same_text(text, hint):
 
 
 def test_json_text_is_decoded_where_a_list_dict_or_model_is_declared():
-    """Case 20: some clients send structured arguments as text."""
+    """Some clients send structured arguments as text."""
 
     def function(
         markets: list[str] | None,
@@ -121,7 +121,7 @@ def test_a_number_is_never_made_text():
 
 
 def test_a_whole_float_is_an_integer():
-    """JSON Schema says that 3.0 is an integer; JavaScript cannot tell them apart."""
+    """3.0 is an integer in JSON Schema; JavaScript does not distinguish the two."""
 
     def function(i: int, more: list[int]): ...
 
@@ -191,7 +191,7 @@ def test_defaults_are_the_functions_own_objects():
 
 
 def test_every_problem_is_named_at_once_with_its_path():
-    """A model that is told one mistake per call needs as many calls."""
+    """With one problem per call, a model would need as many calls as there are problems."""
 
     def function(city: str, days: int = 3, opts: Opts | None = None, level: Literal["low", "high"] = "low"): ...
 
@@ -227,7 +227,7 @@ def test_unknown_names_are_refused_and_the_valid_ones_named():
 
 
 def test_a_failed_repair_describes_the_sent_value():
-    """The repaired value is ours; the problem told is the sender's."""
+    """The repaired value is made by Ferrule; the message describes the value that was sent."""
 
     def function(rows: list[int]): ...
 
@@ -353,6 +353,25 @@ class Right:
     more: int = 0
 
 
+@pytest.mark.parametrize(
+    ("hint", "value", "expected"),
+    [
+        (list[str] | list[int], [3.0], [3]),
+        (list[int] | list[str], [3.0], [3]),
+        (list[str] | list[int | None], [None, 3.0], [None, 3]),
+        (list[str] | tuple[str, int], ["a", 3.0], ("a", 3)),
+        (list[str] | list[float], [3.0], [3.0]),
+        (list[str] | list[list[int]], [[3.0]], [[3]]),
+    ],
+)
+def test_a_union_of_arrays_is_repaired_for_the_one_that_most_items_fit(hint: Any, value: Any, expected: Any) -> None:
+    def function(p):
+        pass
+
+    function.__annotations__["p"] = hint
+    assert bind(function, p=value) == {"p": expected}
+
+
 def test_a_union_of_classes_blames_the_one_that_was_meant():
     """The path of a mistake inside one member is not shown as if another member had it."""
 
@@ -397,7 +416,7 @@ def test_a_number_that_one_member_refuses_is_another_members(hint, value, expect
 
 
 def test_a_truth_value_is_no_number():
-    """JSON Schema tells them apart; pydantic's lax mode does not."""
+    """JSON Schema distinguishes them; pydantic's lax mode does not."""
 
     class Numbers(pydantic.BaseModel):
         i: int = 0
@@ -462,7 +481,7 @@ def test_bytes_of_a_model_are_read_as_in_its_schema():
 
 
 def test_what_is_missing_is_named_by_its_schema():
-    """A model that is told to send an object for an integer sends one."""
+    """Otherwise a model might send an object for an integer."""
 
     def function(count: Annotated[int, pydantic.Field(ge=1)], where: Path, model: Rows, level: Level): ...
 
@@ -493,7 +512,7 @@ class Notes(TypedDict):
 
 
 def test_every_wrong_part_of_an_argument_has_its_own_line():
-    """A model mends what it is told of, and is called again for each thing that it is not."""
+    """A model corrects the parts that are named, and needs one more call for each that is not."""
 
     def function(
         corner: Corner, corners: list[Corner], area: Area, notes: Notes, sizes: dict[str, int], pair: tuple[int, str]
@@ -541,7 +560,7 @@ def test_the_search_for_wrong_parts_is_bounded():
     ],
 )
 def test_a_text_of_a_certain_form_is_explained_by_an_example_that_is_taken(hint, example):
-    """“RFC3339 encoded datetime” tells nothing to who sent a date alone."""
+    """“RFC3339 encoded datetime” does not explain to a model that a date alone is not enough."""
 
     def function(p): ...
 

@@ -47,7 +47,7 @@ SPHINX = """Find things.
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
 def test_each_style_gives_the_same_reading(text):
-    """Nobody should have to change style for a protocol."""
+    """Authors can keep the docstring style of their project."""
     doc = parse(text)
     assert doc.description == "Find things.\n\nIn two paragraphs."
     assert doc.parameters == {"city": "where, on two lines.", "days": "how many. Defaults to 3."}

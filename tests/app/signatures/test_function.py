@@ -35,7 +35,7 @@ def test_star_args_are_refused_clearly():
 
 
 def test_star_kwargs_are_refused_unless_the_author_writes_the_schema():
-    """Without a schema nobody knows what may be sent."""
+    """Without a schema clients cannot know the arguments."""
 
     def function(**extra: int): ...
 
@@ -120,7 +120,7 @@ def test_classes_inside_a_function_are_found_under_postponed_annotations():
 
 
 def test_the_context_is_put_in_wherever_it_stands_and_never_published():
-    """By type, not by name or place (D29 kin: an argument called ctx must stay an argument)."""
+    """By type, not by name or position: an argument called ctx stays an argument."""
 
     def function(a: int, here: Context | None, *, also: Annotated[Context[Any], "note"], ctx: str = "x"): ...
 
@@ -173,7 +173,7 @@ def test_positional_only_parameters_are_called_by_position():
 
 
 def test_kinds_of_functions_are_distinguished():
-    """Sync functions go to a thread, generators are refused by whoever cannot serve them."""
+    """Sync functions run in a thread; generators are refused where they cannot be served."""
 
     async def coroutine(): ...
 
@@ -209,7 +209,7 @@ def test_the_function_is_not_changed():
 
 
 def test_plain_functions_cost_no_validation_library():
-    """D17: pydantic, jsonschema and docstring_parser are loaded only by what needs them."""
+    """pydantic, jsonschema and docstring_parser are loaded only if they are needed."""
     code = (
         "import sys\n"
         "from ferrule import MCPServer\n"
@@ -227,7 +227,7 @@ def test_plain_functions_cost_no_validation_library():
 
 
 def test_registering_a_thousand_tools_is_cheap_by_count():
-    """Cold start: no Struct, schema or docstring is read for a tool that nobody asked for."""
+    """No Struct, schema or docstring is made for a tool before its first use, so that servers start quickly."""
     from ferrule import MCPServer
 
     app = MCPServer("x")

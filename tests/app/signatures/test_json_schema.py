@@ -45,7 +45,7 @@ def test_the_schemas_of_forty_functions_are_the_stored_ones(mode):
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_every_schema_follows_the_profile_and_is_valid(function):
-    """Cases 21, D27, D28: one schema that a model API refuses costs its user all tools."""
+    """One schema that a model API refuses makes all tools of a user unusable."""
     schema = compile_function(function).input_schema()
     assert schema_problems(schema) == []
     jsonschema_rs.meta.validate(schema)
@@ -161,7 +161,7 @@ def test_no_format_is_announced_that_a_value_may_break(hint):
     ],
 )
 def test_patterns_match_accepted_values(hint, good, bad):
-    """Where there is no format, or none that says it rightly."""
+    """For types without a suitable format."""
 
     def function(p): ...
 
@@ -225,7 +225,7 @@ def test_attrs_fields_are_sent_by_the_alias_that_is_published():
 
 
 class Even:
-    """A class of a library that knows pydantic, as many do."""
+    """A class of a library that supports pydantic, as many do."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:

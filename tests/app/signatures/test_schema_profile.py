@@ -33,12 +33,12 @@ def root(**properties):
     ],
 )  # fmt: skip
 def test_what_apis_refuse_is_rewritten(before, after):
-    """D27, D28: each form has been refused by some model API."""
+    """Each form is refused by some model API."""
     assert model_profile(root(p=before))["properties"]["p"] == after
 
 
 def test_an_optional_parameter_loses_its_null_and_a_required_one_keeps_it():
-    """Absence says the same for an optional one; for a required one null is a value that cannot be said otherwise."""
+    """For an optional one absence means the same; for a required one null is a separate value."""
     nullable = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
     made = model_profile({"type": "object", "properties": {"p": nullable}})
     assert made["properties"]["p"] == {"type": "string"}
@@ -54,7 +54,7 @@ def test_an_output_schema_keeps_the_nulls_that_results_hold():
 
 
 def test_a_reference_keeps_its_siblings_when_it_is_put_in_place():
-    """Case 21: the description beside $ref is the parameter's own."""
+    """The description beside $ref is the parameter's own."""
     schema = root(p={"$ref": "#/$defs/A", "description": "mine"}) | {
         "$defs": {"A": {"type": "object", "description": "its", "properties": {}}}
     }
@@ -63,7 +63,7 @@ def test_a_reference_keeps_its_siblings_when_it_is_put_in_place():
 
 
 def test_only_true_recursion_stays_a_reference():
-    """Case 21: a used-twice class is put in place, a class that contains itself cannot be."""
+    """A used-twice class is put in place, a class that contains itself cannot be."""
     defs = {
         "Leaf": {"type": "object"},
         "Node": {
@@ -198,7 +198,7 @@ def test_keywords_that_one_api_lacks_are_replaced_by_common_ones(before, after):
 
 
 def test_a_tuple_that_ends_by_its_length_has_typed_items():
-    """Draft 7 knows no ``prefixItems``, so tuples end by ``maxItems`` and not by ``items: false``."""
+    """Draft 7 has no ``prefixItems``, so tuples end by ``maxItems`` and not by ``items: false``."""
     pair = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
     items = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     assert model_profile(pair) == {"type": "array", "minItems": 2, "maxItems": 2, "items": items}

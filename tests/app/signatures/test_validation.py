@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ferrule.app.signatures import validation
@@ -27,3 +29,13 @@ def test_numbers_that_take_long_to_divide_are_refused() -> None:
     assert problems({"x": [1.3]})
     for numbers in ([1e300] * 20_000, [int("9" * 4000)]):
         assert problems({"x": numbers}) == ["`value`: its numbers are too many, or too long, to be divided"]
+
+
+@pytest.mark.parametrize("depth", [256, 300, 511])
+def test_a_value_that_is_nested_too_deeply_is_described(depth: int) -> None:
+    """The validator stops at 255 levels, and a message may have 512: that is no failure of the tool."""
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    assert problems_by({"type": "object"})(value) == ["`value`: it is nested too deeply to be checked"]
+    assert problems_by({"type": "object"})({"a": 1}) == []

@@ -161,7 +161,7 @@ def test_the_challenge_says_where_to_begin() -> None:
 
 
 def test_the_root_form_is_tried_after_the_path_form() -> None:
-    """Real servers have only one of them (D24)."""
+    """Some servers publish only one of them."""
     world = World({PRM_ROOT: prm(resource="https://mcp.example.com"), AS_URL: metadata()})
     tokens = world.obtain()
     assert world.urls[:2] == [PRM_URL, PRM_ROOT]
@@ -290,7 +290,7 @@ def test_a_needed_member_of_a_wrong_type_is_an_error_that_names_it(kind: str, me
 @pytest.mark.parametrize(("kind", "member"), [("prm", "resource"), ("as", "issuer")])
 @pytest.mark.parametrize("header", [None, f'Bearer resource_metadata="{PRM_URL}"'])
 def test_metadata_that_do_not_say_whose_they_are_are_an_error(kind: str, member: str, header: str | None) -> None:
-    """They say where to go: to ignore them would send registration and code to the MCP server."""
+    """They have endpoints: ignoring them would send registration and code to the MCP server."""
     world = with_member(kind, member, None)
     del world.documents[PRM_URL if kind == "prm" else AS_URL][member]
     with pytest.raises(DiscoveryFailed, match=member):
@@ -341,7 +341,7 @@ def test_a_server_of_2025_03_26_is_its_own_issuer() -> None:
 
 
 def test_pkce_must_be_promised() -> None:
-    """A server that does not say S256 may ignore the challenge."""
+    """A server whose metadata do not list S256 may ignore the challenge."""
     refused: list[dict[str, Any]] = [
         {"code_challenge_methods_supported": None},
         {"code_challenge_methods_supported": ["plain"]},
@@ -377,7 +377,7 @@ def test_redirects_end() -> None:
 
 
 def test_several_issuers_are_the_programs_choice() -> None:
-    """A resource may name several (RFC 9728, section 7.6), and which of them to trust only the program knows."""
+    """A resource may name several (RFC 9728, 7.6); the program decides which one to trust."""
     other = "https://other.example.com"
     documents = {
         PRM_URL: prm(authorization_servers=[ISSUER, other]),
@@ -398,7 +398,7 @@ def test_several_issuers_are_the_programs_choice() -> None:
     (None, ["a"], "a"),
 ])  # fmt: skip
 def test_scopes_are_chosen_in_order(header: str | None, listed: list[str] | None, expected: str | None) -> None:
-    """Challenge, else all that are listed, else none; never a URL (case 26)."""
+    """Challenge, else all that are listed, else none; never a URL."""
     world = World({PRM_URL: prm(scopes_supported=listed), AS_URL: metadata()})
     world.obtain(header)
     assert world.visits[0].get("scope") == expected
@@ -519,7 +519,7 @@ def test_without_any_way_to_register_the_error_names_the_missing_option() -> Non
 
 
 def test_the_kind_of_application_is_sent_and_changed_once_if_refused() -> None:
-    """Loopback is native; a server that wants it otherwise says so."""
+    """A loopback redirect is native; a server that requires the other type refuses it."""
     refused = {"error": "invalid_redirect_uri"}
     world = World(USUAL)
     bodies: list[Any] = []
@@ -550,7 +550,7 @@ def test_the_kind_of_application_is_sent_and_changed_once_if_refused() -> None:
 def test_clients_authenticate_as_the_server_lists(
     supported: list[str] | None, check: Callable[[AuthRequest, dict[str, str]], bool]
 ) -> None:
-    """D23: not always basic, not always post; and form-encoded inside basic (RFC 6749, 2.3.1)."""
+    """Servers differ between basic and post; names inside basic are form-encoded (RFC 6749, 2.3.1)."""
     world = World({PRM_URL: prm(), AS_URL: metadata(token_endpoint_auth_methods_supported=supported)})
     grant = ClientCredentialsGrant(identity=ClientIdentity("me", "s3cr3t %"))
     tokens = world.obtain(grant=grant)
@@ -574,7 +574,7 @@ def test_a_method_that_cannot_be_done_is_an_error_before_anything_is_sent() -> N
     ({"expires_in": 10**400}, None), ({"expires_in": []}, None),
 ])  # fmt: skip
 def test_life_times_of_real_servers(answer: dict[str, Any], expires_at: float | None) -> None:
-    """Numbers as text, or none at all, which must not mean "expired" (D23)."""
+    """Some send numbers as text, or none, which must not mean "expired"."""
     world = World(USUAL)
     world.token = {"access_token": "x", "token_type": "bearer", **answer}
     assert world.obtain().expires_at == expires_at
@@ -597,7 +597,8 @@ def stored(world: World, **changes: Any) -> TokenSet:
 
 
 def test_a_refresh_keeps_scope_resource_and_method() -> None:
-    """Entra wants the scope, others the resource, all the same authentication (D23); nothing but the record is used."""
+    """Some servers require the scope, others the resource, all the same authentication; only the stored facts are
+    used."""
     world = World(USUAL)
     tokens = stored(world)
     world.documents, world.asked = {}, []
@@ -696,7 +697,7 @@ def test_a_token_answer_may_be_a_form_or_say_created(status: int, headers: dict[
     ],
 )
 def test_a_form_that_refuses_is_a_refusal(status: int, body: bytes, error: str | None) -> None:
-    """Also with 200, as some servers tell errors: whoever refreshes must not take it for trouble on the way."""
+    """Also with status 200, as some servers send errors: it is a refusal and not a lost connection."""
     with pytest.raises(TokenRequestFailed) as refused:
         answered(status, FORM, body)
     assert refused.value.error == error
@@ -719,7 +720,7 @@ def test_a_refresh_asks_for_what_was_granted() -> None:
 
 
 def test_tokens_of_a_client_with_a_private_key_are_revoked_after_a_restart() -> None:
-    """The key is not stored: the program's own is used, and without it the error says what is missing."""
+    """The key is not stored: the program's own is used; without it the error names the missing key."""
     from ferrule.auth.jose import generate_key
 
     own = ClientIdentity("me", method="private_key_jwt", private_key=generate_key().as_dict(private=True))

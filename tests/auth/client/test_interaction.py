@@ -88,7 +88,7 @@ async def test_who_does_not_know_the_state_does_not_end_the_waiting() -> None:
 
 
 async def test_a_registered_port_is_taken_again_or_replaced() -> None:
-    """A registration from the last run names a port; if somebody else has it now, another one is registered."""
+    """The last run has registered a port; if another program uses it now, a new one is registered."""
     first = BrowserInteraction(open_url=lambda url: True)
     uri = await first.start(None)
     second = BrowserInteraction(open_url=lambda url: True)
@@ -156,7 +156,7 @@ async def test_only_web_addresses_are_opened(url: str) -> None:
 
 
 async def test_an_address_is_pasted() -> None:
-    """For shells on other machines; the redirect URI leads nowhere and need not."""
+    """For shells on other machines; no server listens at the redirect URI."""
     shown: list[str] = []
     interaction = PasteInteraction(show=shown.append, ask=lambda prompt: " http://127.0.0.1/callback?code=a&state=s\n")
     assert await interaction.start("http://127.0.0.1:1/callback") == "http://127.0.0.1:1/callback"
@@ -174,7 +174,7 @@ async def test_an_address_is_pasted() -> None:
 def test_the_default_looks_where_it_is(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], kind: type[Any]
 ) -> None:
-    """A browser that nobody sees would be waited for in vain."""
+    """In a remote shell without a display, the user could not see a browser."""
     monkeypatch.setattr("sys.platform", "linux")
     for name in ("SSH_CONNECTION", "SSH_TTY", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""ferrule.auth.client.oauth under concurrency: one refresh for all, nobody left waiting, nothing lost."""
+"""`OAuth` with concurrent requests: one refresh for all, no task waits for ever, no token is lost."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from ferrule.auth.issuer.settings import Reply, json_reply
 from ferrule.transports.http.aiohttp_backend import AiohttpClient
 from ferrule.transports.http.backend import HttpClientOptions, HttpClientRequest
 from tests.auth.support import Relay, serving
+from tests.loop_clock import LoopClock
 
 pytestmark = pytest.mark.anyio
 
@@ -156,7 +157,7 @@ async def test_a_client_signs_in_once_and_is_known(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_fifty_calls_at_the_moment_of_expiry_cause_one_refresh(mode: str) -> None:
-    """And none of them fails (D25). In the legacy era with a GET stream open all the while (case 25)."""
+    """None of them fails; in the legacy era with an open GET stream."""
     async with world() as w, w.client(mode) as client:
         await client.call_tool("whoami")
         before = w.refreshes()
@@ -204,7 +205,7 @@ async def test_a_refresh_that_fails_recovers(trouble: list[int]) -> None:
 
 
 async def test_trouble_before_the_end_is_no_trouble() -> None:
-    """The old token still holds, so the call goes on with it."""
+    """The old token is still valid, so the call uses it."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         w.now[0] += 590
@@ -246,7 +247,7 @@ async def test_a_cancelled_caller_loses_no_token_and_leaves_no_lock() -> None:
 
 
 async def test_when_the_one_who_asks_the_user_is_cancelled_another_one_does() -> None:
-    """Whoever waits must not wait for a task that is gone (py#3382)."""
+    """Waiting tasks must not wait for a task that has ended (py#3382)."""
     async with world() as w:
         w.user.gate = asyncio.Event()
         client = w.client()
@@ -265,12 +266,14 @@ async def test_when_the_one_who_asks_the_user_is_cancelled_another_one_does() ->
 async def test_the_users_time_is_not_the_calls_time() -> None:
     """A consent takes minutes; the call's time-out bounds the server, not the person."""
     async with world() as w:
+        clock = LoopClock()
         w.user.gate = asyncio.Event()
-        client = w.client(timeout_s=0.2, connect_timeout_s=0.2, probe_timeout_s=0.2)
+        client = w.client(timeout_s=2, connect_timeout_s=2, probe_timeout_s=2)
         connecting = asyncio.ensure_future(client.connect())
         while not w.user.visits:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)
+        # Less than the idle connections of client and server are kept.
+        await clock.advance(3)
         w.user.gate.set()
         await connecting
         await client.aclose()
@@ -384,7 +387,7 @@ async def test_a_server_that_moves_to_another_issuer_gets_new_credentials_there(
 
 
 async def test_given_credentials_do_not_follow_a_server_to_another_issuer() -> None:
-    """Whoever takes over a server could otherwise collect its clients' secrets."""
+    """An attacker that takes over a server must not get the secrets of its clients."""
     async with world() as w:
         client_of = RegisteredClient("me", "secret", grants=("client_credentials",), method="client_secret_basic")
         await w.issuer.settings.provider.save_client(client_of)
@@ -415,7 +418,7 @@ async def test_a_token_that_is_refused_as_soon_as_it_is_given_ends_the_matter() 
 
 
 class Misaddressed(Stingy):
-    """Settings that mint tokens for somebody else."""
+    """Settings that issue tokens for another audience."""
 
     def sign_access_token(self, claims: Any) -> str:
         return str(self._sign({**claims, "aud": "https://somebody.else.example"}))
@@ -472,7 +475,7 @@ async def test_what_was_cached_for_one_user_is_not_shown_to_the_next() -> None:
 
 
 async def test_no_secret_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """At no level: tokens, codes, verifiers and secrets are nobody's business."""
+    """No token, code, verifier or secret is logged at any level."""
     caplog.set_level(logging.DEBUG)
     async with world() as w, w.client("legacy") as client:
         await client.call_tool("write")
@@ -493,7 +496,7 @@ def _secrets(text: str) -> list[str]:
 
 
 async def test_a_token_never_leaves_its_origin() -> None:
-    """Not even when the program asks for a header for somewhere else."""
+    """Also if the program requests a header for another origin."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         session: Any = client._sessions.connector.auth
@@ -528,7 +531,7 @@ async def test_a_client_without_credentials_gets_an_error_that_names_the_option(
 
 
 async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
-    """Case 25: a stored token that holds, a GET stream held open, calls, then the expiry with calls under way."""
+    """A stored token that holds, a GET stream held open, calls, then the expiry with calls under way."""
     async with world() as w:
         async with w.client("legacy") as client:
             await client.call_tool("whoami")
@@ -548,7 +551,7 @@ async def test_an_open_get_stream_stands_in_no_calls_way() -> None:
 
 
 async def test_signing_out_is_not_undone_by_a_refresh() -> None:
-    """What the refresh brings is revoked and kept nowhere; the next call signs in anew."""
+    """The refreshed tokens are revoked and not stored; the next call signs in again."""
     async with world() as w, w.client() as client:
         await client.call_tool("whoami")
         session: Any = client._sessions.connector.auth
@@ -594,7 +597,7 @@ def _secrets_of(storage: MemoryStorage) -> list[str]:
 
 
 async def test_a_user_who_grants_less_is_asked_once() -> None:
-    """A refresh asks for what was granted; asking for all would be refused, and end in a second sign-in."""
+    """A refresh requests the granted scopes; a request for all would be refused, and cause a second sign-in."""
 
     class Narrow(MemoryProvider):
         async def put(self, key: str, record: dict[str, Any], *, ttl_s: float) -> None:

@@ -41,7 +41,7 @@ NEEDS_IT = {
 
 @pytest.mark.parametrize("what", NEEDS_IT)
 def test_without_the_extra_the_error_names_it(what: str) -> None:
-    """An ImportError from the depths would tell nobody what to install."""
+    """A plain ImportError would not name the extra to install."""
     done = run(WITHOUT.format(program=NEEDS_IT[what]))
     assert done.returncode == 1
     assert "pip install 'ferrule[auth]'" in done.stderr.splitlines()[-1]

@@ -1,9 +1,8 @@
-"""The flow against an authorization server that somebody else wrote (npm ``oidc-provider``), log-in page and all."""
+"""The flow against another implementation of an authorization server (npm ``oidc-provider``), with its log-in page."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import subprocess
 import time
@@ -21,6 +20,7 @@ import pytest
 from ferrule import Client, Context, MCPServer
 from ferrule.auth import AuthError, CallbackInteraction, DpopPolicy, JwtTokens, MemoryStorage, OAuth, ResourceServer
 from tests.auth.support import Relay, serving
+from tests.conftest import missing_peer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
@@ -36,7 +36,7 @@ class _StaysHere(urllib.request.HTTPRedirectHandler):
 
 
 class Person:
-    """A browser with cookies, and somebody who fills in the forms."""
+    """A browser with cookies, and a user who fills in the forms."""
 
     def __init__(self) -> None:
         self.visits: list[str] = []
@@ -77,9 +77,7 @@ async def real_issuer(node: tuple[str, Path], resource: str) -> AsyncIterator[st
     """The program, on a free port."""
     program, folder = node
     if not (folder / "node_modules" / "oidc-provider").is_dir():
-        if os.environ.get("FERRULE_REQUIRE_PEERS"):
-            pytest.fail("oidc-provider is not installed, though scripts/test installs it")
-        pytest.skip("oidc-provider is not installed (scripts/test installs it)")
+        missing_peer("oidc-provider is not installed")
     process = await asyncio.create_subprocess_exec(
         program,
         PROGRAM,
@@ -129,7 +127,7 @@ async def world(node: tuple[str, Path], **options: Any) -> AsyncIterator[tuple[s
 
 
 async def test_sign_in_step_up_refresh_and_restart(peer_node: tuple[str, Path]) -> None:
-    """Dynamic registration, PKCE, `resource`, `iss`, offline access, rotation: as another implementation sees them."""
+    """Dynamic registration, PKCE, `resource`, `iss`, offline access and rotation with another implementation."""
     async with world(peer_node) as (url, ahead):
         person, storage = Person(), MemoryStorage()
 
@@ -168,7 +166,7 @@ async def test_bound_tokens(peer_node: tuple[str, Path]) -> None:
 
 
 async def test_a_resource_that_the_issuer_does_not_know_is_its_no(peer_node: tuple[str, Path]) -> None:
-    """An error on the way back is told as what it is."""
+    """The error in the redirect becomes an `AuthorizationDenied`."""
     relay = Relay()
     async with serving(relay) as port, real_issuer(peer_node, "https://other.example/mcp") as issuer:
         url = f"http://127.0.0.1:{port}/mcp"

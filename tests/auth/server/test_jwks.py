@@ -54,7 +54,7 @@ def kid_of(issuer: DemoIssuer) -> str:
 
 
 async def test_keys_that_cannot_be_fetched_make_no_token_invalid(issuer: DemoIssuer) -> None:
-    """Of many at once none is told that it is bad: its client would drop it, and all of them are good."""
+    """A client would discard a token that is refused as invalid, although the tokens are valid."""
     document = Document(OSError("away"))
     document.gate = anyio.Event()
     keys = source(document, ManualClock())
@@ -191,7 +191,7 @@ async def test_a_token_that_is_bound_in_another_way_is_refused(issuer: DemoIssue
 
 @pytest.mark.parametrize("name", ["exp", "nbf"])
 @pytest.mark.parametrize("value", ["soon", "", -1, True, [], 10**400, "inf", "nan"], ids=lambda value: repr(value)[:9])
-async def test_an_introspected_time_that_is_none_is_refused(name: str, value: Any) -> None:
+async def test_an_invalid_introspected_time_is_refused(name: str, value: Any) -> None:
     """A token whose end cannot be read would be one without end."""
     tokens = IntrospectedTokens(ISSUER, f"{ISSUER}/introspect", "rs", "secret", clock=lambda: 1000.0)
     tokens.fetch = Document({"active": True, "aud": "x", name: value}).fetch

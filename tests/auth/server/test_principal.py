@@ -27,7 +27,7 @@ def test_an_id_cannot_be_made_from_other_parts() -> None:
 
 
 def test_tokens_without_an_identity_are_never_the_same_party() -> None:
-    """Whose they are nobody knows; that both are nobody's does not make them one party's."""
+    """Two tokens without subject and client may belong to different parties."""
     for nobody in (None, ""):
         one = Principal("https://issuer.example", nobody, token="a")
         other = Principal("https://issuer.example", nobody, token="b")

@@ -1,4 +1,4 @@
-"""ferrule.auth.server on real sockets: every way in which a request may not be served, and what it is told."""
+"""The protection of a server on real sockets: each kind of refused request, and its response."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_good_token_is_served(server: Protected) -> None:
 
 
 async def test_without_a_token_the_answer_leads_to_one(server: Protected) -> None:
-    """A client knows nothing yet: where the metadata are, and which scopes to ask for; no error, it made none."""
+    """The challenge has the URL of the metadata and the scopes, and no error code, since no token was sent."""
     reply = await server.call(None)
     assert reply.status == 401
     (challenge,) = parse_challenges(reply.challenge)
@@ -98,7 +98,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 async def test_a_token_that_is_not_good_is_refused(server: Protected, case: str) -> None:
-    """Each gets its status, its error code and a challenge; none is told anything about the right token."""
+    """With the right status, error code and challenge, and without a hint about valid tokens."""
     make, status, error = REFUSED[case]
     token = make(server)
     reply = await server.call(token)
@@ -143,7 +143,7 @@ async def test_a_token_in_the_query_is_no_token(server: Protected) -> None:
 
 
 async def test_another_scheme_is_like_no_token(server: Protected) -> None:
-    """Whoever sends Basic has not understood yet what is wanted."""
+    """The challenge names the right scheme."""
     reply = await server.call(None, authorization="Basic YTpi")
     assert reply.status == 401
     assert parse_challenges(reply.challenge)[0].error is None
@@ -175,7 +175,7 @@ async def test_no_verdict_is_no_refusal_of_the_token() -> None:
 
 @pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
 async def test_a_session_belongs_to_who_opened_it(server: Protected, verb: str) -> None:
-    """A session id is not a credential: to anybody else it does not exist, and DELETE does not end it."""
+    """A session id is not a credential: another principal gets "not found", and DELETE does not end the session."""
     ada, eve = server.token(sub="ada"), server.token(sub="eve")
     session_id = await server.open_session(ada)
     message = request(2, "tools/list") if verb == "POST" else None
@@ -200,7 +200,7 @@ async def test_the_same_subject_of_another_issuer_is_another_principal() -> None
 
 
 async def test_a_handler_sees_the_token_of_its_own_request(server: Protected) -> None:
-    """Not the one that opened the session (case 29): a refreshed token, and every header beside it."""
+    """Not the one that opened the session: a refreshed token, and every header beside it."""
     first, second = server.token(sub="ada"), server.token(sub="ada", jti="another")
     session_id = await server.open_session(first)
     for token in (first, second, first):
@@ -270,7 +270,7 @@ async def test_a_new_key_is_found_and_an_old_one_forgotten(server: Protected) ->
 
 
 async def test_invented_key_ids_do_not_hammer_the_issuer(server: Protected) -> None:
-    """Anybody can invent a key id; the issuer is asked once in a while and no more."""
+    """A client can invent key ids; keys are fetched at most once in an interval."""
     assert (await server.call(server.token())).status == 200
     key, settings = generate_key(), server.issuer.settings
     for number in range(20):
@@ -341,7 +341,7 @@ async def test_a_proof_is_good_for_one_of_all_workers(tmp_path: Path) -> None:
 
 
 async def test_a_proof_is_refused_while_its_earlier_use_cannot_be_checked(server: Protected) -> None:
-    """503 and nobody is let in; the same proof is good when the store is back."""
+    """The status is 503, and the same proof is accepted when the store can be reached again."""
 
     class Away(MemoryMarks):
         async def begin(self, key: str, *, ttl_s: float) -> Any:
@@ -493,7 +493,7 @@ async def test_the_form_of_a_request_is_judged_whether_its_token_is_known_or_not
 
 
 async def test_a_verdict_is_kept_for_its_audience_alone() -> None:
-    """Without a fixed URL the audience is of the request: what was good for one name says nothing about another."""
+    """Without a fixed URL the audience depends on the request, so a result for one name does not hold for another."""
     asked: list[str] = []
 
     class Named(StaticTokens):
@@ -525,7 +525,7 @@ async def test_the_session_of_a_token_without_identity_is_its_own() -> None:
 
 
 async def test_a_custom_verifier_without_a_subject_gives_separate_principals() -> None:
-    """It may even leave out the token; the server knows which one it was."""
+    """Also if its principal has no token: the server adds the token of the request."""
 
     class Anonymous:
         issuers = ("https://as.example",)
@@ -542,7 +542,7 @@ async def test_a_custom_verifier_without_a_subject_gives_separate_principals() -
 
 
 class Scripted:
-    """A verifier that does what it is told, and notes what it is asked."""
+    """A verifier with prepared results, which records its calls."""
 
     def __init__(self, issuer: str, outcome: Any, *, takes_any_token: bool = False) -> None:
         self.issuers = (issuer,)
@@ -567,7 +567,7 @@ async def asked_of(verifiers: list[Any], token: str) -> int:
 
 
 async def test_a_token_is_sent_only_to_its_issuer() -> None:
-    """An authorization server that is away says nothing about another's tokens, and is not shown them."""
+    """An unreachable authorization server does not affect tokens of another one, and does not receive them."""
     away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
     good = Scripted("https://two.example", "ada")
     token = f"{part({'alg': 'ES256'})}.{part({'iss': 'https://two.example'})}.AA"
@@ -586,7 +586,7 @@ async def test_an_opaque_token_is_first_checked_without_a_request() -> None:
 
 
 async def test_one_verifier_that_is_away_leaves_the_others() -> None:
-    """Whoever knows the token lets it in; if nobody does, it may be of the one that cannot be asked."""
+    """Another verifier may accept the token; if none does, the unreachable one might have accepted it."""
     away = Scripted("https://one.example", VerifierUnavailable("away"), takes_any_token=True)
     good = Scripted("https://two.example", "ada", takes_any_token=True)
     wrong = Scripted("https://two.example", InvalidToken("unknown"), takes_any_token=True)
@@ -625,7 +625,7 @@ async def test_many_with_one_token_share_the_answer_that_it_cannot_be_judged() -
 
 
 async def test_a_hook_that_fails_refuses_and_is_logged() -> None:
-    """What is wrong inside is no business of whoever asks."""
+    """The client gets no details of an internal error."""
     broken = Scripted("https://one.example", KeyError("a secret of the inside"))
     endpoint = MCPServer("s", auth=ResourceServer(broken, resource="http://127.0.0.1:8000/mcp")).asgi()
     answer = await modern_call(endpoint, modern(1, "server/discover"), authorization="Bearer t").run()
@@ -634,7 +634,7 @@ async def test_a_hook_that_fails_refuses_and_is_logged() -> None:
 
 
 async def test_a_token_is_never_served_after_its_end() -> None:
-    """Whoever verified it: one that is written down ends when it says so, and a verifier may forget to look."""
+    """For every verifier, also for static tokens and for a verifier that does not check the expiry."""
     now = [1000.0]
     tokens = StaticTokens({"t": {"subject": "ada", "expires_at": 1060}})
     guard = ResourceServer(tokens, resource="http://127.0.0.1:8000/mcp", clock=lambda: now[0])

@@ -42,7 +42,7 @@ def inspect(*arguments: str, status: int = 0) -> dict[str, Any]:
 
 
 def test_every_revision_has_its_own_capabilities() -> None:
-    """A host of 2024 sees something else than one of 2026."""
+    """A host of 2024 gets other capabilities than one of 2026."""
     found = inspect(PROBE)
     assert found["server"] == {"name": "probe", "version": "3"}
     assert found["instructions"] == "Be gentle."
@@ -82,8 +82,8 @@ def test_what_others_refuse_is_named_with_its_reason(tmp_path: Path) -> None:
     assert "(estimated)" in text
 
 
-def test_the_tool_list_and_a_result_are_weighed_as_json_and_as_toon(tmp_path: Path) -> None:
-    """Rows of one shape are what TOON is for; the figures say so."""
+def test_the_tool_list_and_a_result_are_measured_as_json_and_as_toon(tmp_path: Path) -> None:
+    """TOON is shorter for rows of the same form, as the numbers show."""
     pytest.importorskip("toons")
     (tmp_path / "s.py").write_text(SERVER)
     cost = inspect(str(tmp_path / "s.py"), "--call", "list_rows")["cost"]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ferrule.cli.hosts.places import HOSTS, read_servers
-from ferrule.client.jsonc import parse_jsonc
+from ferrule.protocol.jsonc import parse_jsonc
+from tests.cli.hosts.samples import OTHERS
 from tests.cli.support import PROBE, ferrule
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -45,11 +46,12 @@ def install(home: Path, *arguments: str, status: int = 0) -> str:
 
 
 def test_every_host_of_the_table_has_a_sample() -> None:
-    """A new host needs one."""
-    assert set(PLACES) == set(HOSTS) == {path.stem for path in CONFIGS.glob("*.json")}
+    """A new host needs one: here, or with the formats that are tested without processes."""
+    assert set(PLACES) == {path.stem for path in CONFIGS.glob("*.json")}
+    assert set(PLACES) | set(OTHERS) == set(HOSTS)
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
+@pytest.mark.parametrize("host", sorted(PLACES))
 def test_a_file_goes_in_and_out_and_every_other_byte_stays(tmp_path: Path, host: str) -> None:
     """Comments, order, unknown keys, indentation, line ends and a byte order mark are the user's."""
     path, sample = put(tmp_path, host)
@@ -73,7 +75,7 @@ def test_a_file_goes_in_and_out_and_every_other_byte_stays(tmp_path: Path, host:
     assert path.read_bytes() == sample
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
+@pytest.mark.parametrize("host", sorted(PLACES))
 def test_undo_after_others_have_changed_the_file_takes_back_only_its_own(tmp_path: Path, host: str) -> None:
     """A host writes its own settings into the same file all day."""
     path, sample = put(tmp_path, host)
@@ -84,7 +86,7 @@ def test_undo_after_others_have_changed_the_file_takes_back_only_its_own(tmp_pat
     assert path.read_bytes().decode().replace('"theirs": 1, ', "", 1).split() == sample.decode().split()
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
+@pytest.mark.parametrize("host", sorted(PLACES))
 def test_a_url_is_spelled_as_the_host_spells_it(tmp_path: Path, host: str) -> None:
     """Or bridged, where a host starts processes only."""
     path, _ = put(tmp_path, host)
@@ -139,7 +141,7 @@ def test_what_is_already_so_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_server_is_removed(tmp_path: Path) -> None:
-    """One that somebody else put there, too; and that can be undone like everything."""
+    """Also one that another program has added; the removal can be undone."""
     path, sample = put(tmp_path, "vscode")
     install(tmp_path, "vscode", "--remove", "--name", "github")
     assert list(parse_jsonc(path.read_bytes().decode())["servers"]) == ["db"]
@@ -196,3 +198,18 @@ def test_links_and_permissions_survive_and_the_journal_is_private(tmp_path: Path
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     journal = tmp_path / ".local" / "state" / "ferrule" / "installs.json"
     assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+
+
+def test_a_server_of_the_old_sdk_is_installed_with_its_runner(tmp_path: Path) -> None:
+    """``--compat PACKAGE``: uvx installs the server and ferrule-compat, and runs its command."""
+    shown = install(tmp_path, "cursor", "--compat", "mcp-dice==0.1.2", "--print")
+    assert '"mcp-dice": {' in shown
+    start = ["--from", "mcp-dice==0.1.2", "--with", "ferrule-compat", "ferrule-compat"]
+    path = tmp_path / ".cursor" / "mcp.json"
+    install(tmp_path, "cursor", "--compat", "mcp-dice==0.1.2")
+    entry = json.loads(path.read_text())["mcpServers"]["mcp-dice"]
+    assert Path(entry["command"]).name == "uvx"
+    assert entry["args"] == [*start, "mcp-dice"]
+    install(tmp_path, "cursor", "--compat", "mcp-dice==0.1.2", "dice-script --sides '6 8'", "--name", "dice")
+    entry = json.loads(path.read_text())["mcpServers"]["dice"]
+    assert entry["args"] == [*start, "dice-script", "--sides", "6 8"]

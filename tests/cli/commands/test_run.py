@@ -16,6 +16,7 @@ import pytest
 
 from ferrule import Client, MCPError
 from ferrule.errors import InputRequiredError, LocalError
+from ferrule.extensions.apps import CLIENT_SETTINGS
 from tests.cli.support import FERRULE, LIMIT_S, PROBE, ferrule, serving
 
 SERVER = """\
@@ -119,7 +120,7 @@ def test_a_port_that_is_taken_says_what_to_do(more: tuple[str, ...]) -> None:
 
 
 def test_a_foreign_program_is_run_unchanged(tmp_path: Path) -> None:
-    """A file that does not import Ferrule speaks MCP by itself."""
+    """A file that does not import Ferrule is an MCP server of another library."""
     (tmp_path / "other.py").write_text(
         "import json, sys\n"
         "for line in sys.stdin:\n"
@@ -303,9 +304,37 @@ def test_reload_over_http_keeps_clients(tmp_path: Path, source: Path, mode: str)
         assert "reloading" in server.log.read_text()
 
 
+def test_reload_takes_a_changed_page_without_a_new_start(tmp_path: Path) -> None:
+    """A page of an app is no source: the process stays, and clients are notified of its new URI."""
+    source, page = tmp_path / "server.py", tmp_path / "page.html"
+    source.write_text(
+        "import os\nfrom ferrule import MCPServer\napp = MCPServer('x')\n@app.ui('page.html')\n"
+        "def show() -> int:\n    return os.getpid()\n"
+    )
+    page.write_text("<p>one")
+
+    async def main() -> None:
+        target = [*FERRULE, "run", str(source), "--reload"]
+        async with (
+            Client(target, extensions=CLIENT_SETTINGS) as client,
+            client.listen(resources=True) as changes,
+        ):
+            process = (await client.call_tool("show")).data
+            [before] = await client.list_resources()
+            write_later(page, "<p>two")
+            with anyio.fail_after(LIMIT_S):
+                while (after := (await client.list_resources())[0]).uri == before.uri:
+                    await anext(changes)
+            assert "two" in str((await client.read_resource(after.uri)).contents[0].text)
+            assert (await client.call_tool("show")).data == process
+
+    anyio.run(main)
+
+
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 def test_reload_over_stdio_keeps_the_host_connected(source: Path, mode: str) -> None:
-    """The host's process never ends; the server behind it does, and the host is told that lists may have changed."""
+    """The host's process stays; the server behind it is restarted, and the host is notified that lists may have
+    changed."""
 
     async def main() -> None:
         target = [*FERRULE, "run", str(source), "--reload"]
@@ -379,7 +408,7 @@ def test_nothing_of_a_project_is_watched_that_is_not_its_own(tmp_path: Path) -> 
 
 
 def test_a_refused_declaration_is_shown_in_its_file(tmp_path: Path) -> None:
-    """Also to a client, which sees the last lines of a server's words: ours are of no use there."""
+    """Also in a client, which shows the last lines of stderr: these must be the frames of the file."""
     (tmp_path / "s.py").write_text(
         "from ferrule import MCPServer\napp = MCPServer('s')\n"
         "@app.resource('memo://{name}')\ndef memo(nam: str) -> str:\n    return nam\n"

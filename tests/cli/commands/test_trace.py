@@ -48,7 +48,7 @@ def test_a_session_is_recorded_shown_and_replayed(tmp_path: Path, mode: str) -> 
 
 
 def test_the_status_of_the_server_is_the_status_of_the_trace(tmp_path: Path) -> None:
-    """A host sees what it would see without."""
+    """A host gets the same exit status as without the trace."""
     (tmp_path / "x.py").write_text("import sys\nsys.exit(7)\n")
     done = ferrule("trace", f"{sys.executable} {tmp_path / 'x.py'}", "--to", str(tmp_path / "r"))
     assert done.returncode == 7
@@ -76,7 +76,7 @@ def test_a_question_in_a_recording_replays(tmp_path: Path, mode: str) -> None:
 
 
 def calls(url: str, mode: str) -> list[str]:
-    """What a host does: it asks, it is asked, it hears progress, and it gives up a call."""
+    """The calls of a host: with a question, with progress, and one that is cancelled."""
 
     async def main() -> list[str]:
         seen: list[str] = []
@@ -214,3 +214,32 @@ def test_a_recording_is_its_owners_alone(tmp_path: Path) -> None:
     (tmp_path / "old").chmod(0o644)
     Recorder(tmp_path / "old").close()
     assert stat.S_IMODE((tmp_path / "old").stat().st_mode) == 0o644
+
+
+def test_secrets_are_masked_unless_they_are_asked_for(tmp_path: Path) -> None:
+    """By the name of a member and by the form of a value; the call itself has the real ones."""
+    source, record = tmp_path / "server.py", tmp_path / "session.jsonl"
+    source.write_text(
+        "from ferrule import MCPServer\napp = MCPServer('s')\n\n@app.tool\n"
+        "def sign_in(password: str) -> int:\n    return len(password)\n"
+    )
+    for options, is_masked in (((), True), (("--with-secrets",), False)):
+        traced = shlex.join([*FERRULE, "trace", str(source), "--to", str(record), *options])
+        assert ferrule("call", traced, "sign_in", "password=hunter2").stdout == "7\n"
+        assert ("hunter2" not in record.read_text()) is is_masked
+
+
+def test_a_recording_is_a_server(tmp_path: Path) -> None:
+    """``ferrule run session.jsonl``, and as the target of every other command."""
+    record = tmp_path / "session.jsonl"
+    traced = shlex.join([*FERRULE, "trace", PROBE, "--to", str(record)])
+    real = ferrule("call", traced, "add", "a=2", "b=40")
+    assert real.returncode == 0
+    done = ferrule("call", str(record), "add", "a=2", "b=40")
+    assert (done.returncode, done.stdout) == (0, real.stdout), done.stderr
+    done = ferrule("call", str(record), "add", "a=2", "b=41")
+    assert done.returncode == 4
+    assert "session.jsonl has no tools/call of 'add' with these arguments" in done.stderr
+    record.write_text("nonsense\n")
+    done = ferrule("run", str(record))
+    assert (done.returncode, "no line of a recording" in done.stderr) == (2, True)

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ferrule.cli.hosts.installing import Change, InstallHistory, apply_change, plan_install, plan_removal, plan_undo
+from ferrule.cli.hosts.edits import FormatError
+from ferrule.cli.hosts.installing import (
+    MAX_FILE_BYTES,
+    MAX_JOURNAL_CHARS,
+    Change,
+    InstallHistory,
+    apply_change,
+    plan_install,
+    plan_removal,
+    plan_undo,
+    read_text,
+)
 from ferrule.cli.hosts.places import HOSTS
-from ferrule.client.jsonc import parse_jsonc
+from ferrule.protocol.jsonc import parse_jsonc
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), NAMES)
@@ -21,7 +34,7 @@ SPACES = st.sampled_from(["", " ", "\n", "\n\t", ' // a comment, with { and "\n'
 
 
 class Writer:
-    """Writes a value as somebody's editor and somebody's hand left it, and remembers the comments."""
+    """Writes a value in the style of some editor, and remembers the comments."""
 
     def __init__(self, draw: Any) -> None:
         self._draw = draw
@@ -68,7 +81,8 @@ def carry_out(journal: InstallHistory, change: Change) -> None:
 def test_any_configuration_goes_in_and_out(
     found: tuple[str, dict[str, Any], list[str], str], name: str, entry: dict[str, Any]
 ) -> None:
-    """Value, order, comments; twice is once; undone to the byte, and around what somebody else wrote since."""
+    """Value, order and comments stay; installing is idempotent; undo restores the bytes, or the member after other
+    edits."""
     text, value, comments, key = found
     assume(f"{name}!" not in value.get(key, {}))
     with tempfile.TemporaryDirectory() as folder:
@@ -105,3 +119,66 @@ def test_any_configuration_goes_in_and_out(
             apply_change(plan_removal(path, key, name))
             left = parse_jsonc(path.read_bytes().decode())
             assert left == {**value, key: value.get(key, {})}
+
+
+def test_a_file_that_another_program_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """A host writes into the same file; what it wrote must not be lost."""
+    path = tmp_path / "c.json"
+    path.write_text("{}")
+    change = plan_install(path, "mcpServers", "x", {"command": "y"})
+    path.write_text('{"own": 1}')
+    with pytest.raises(FormatError, match="changed by another program just now"):
+        apply_change(change)
+    assert path.read_text() == '{"own": 1}'
+    new = plan_install(tmp_path / "new.json", "mcpServers", "x", {"command": "y"})
+    (tmp_path / "new.json").write_text("{}")
+    with pytest.raises(FormatError, match="just now"):
+        apply_change(new)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Opening one waits for a writer, for ever."""
+    os.mkfifo(tmp_path / "c.json")
+    with pytest.raises(FormatError, match="not a regular file"):
+        plan_install(tmp_path / "c.json", "mcpServers", "x", {"command": "y"})
+
+
+def test_a_huge_file_and_one_in_another_encoding_are_left_alone(tmp_path: Path) -> None:
+    """Neither is the configuration of a host."""
+    for content, said in ((b" " * (MAX_FILE_BYTES + 1), "more than"), ("{}".encode("utf-16"), "not UTF-8")):
+        path = tmp_path / "c.json"
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=said):
+            read_text(path)
+        with pytest.raises(FormatError, match=said):
+            plan_removal(path, "mcpServers", "x")
+
+
+@pytest.mark.parametrize("entry", [{"command": "\udcff"}, {"args": ["\udcff"]}, {"env": {"\udcff": ""}}])
+def test_text_that_is_not_unicode_is_refused(tmp_path: Path, entry: dict[str, Any]) -> None:
+    """An argument of a program may be any bytes; a configuration is UTF-8."""
+    for name, given_entry in (("x", entry), ("\udcff", {"command": "y"})):
+        with pytest.raises(FormatError, match="not UTF-8"):
+            plan_install(tmp_path / "c.json", "mcpServers", name, given_entry)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[", b"{}", b"[1]", b'[{"path": 1}]', b"\xff", b"[" * 100_000, b'{"a": "b"}']
+)
+def test_a_malformed_journal_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    """It only serves ``--undo``."""
+    (tmp_path / "installs.json").write_bytes(content)
+    journal = InstallHistory(tmp_path / "installs.json")
+    assert journal.records() == []
+    record = journal.add(Change(tmp_path / "c.json", "k", "x", None, "{}"))
+    assert journal.records() == [record]
+
+
+def test_the_journal_stays_small(tmp_path: Path) -> None:
+    """It has copies of whole configurations: the oldest go first, and the newest is always there."""
+    journal = InstallHistory(tmp_path / "installs.json")
+    large = "x" * (MAX_JOURNAL_CHARS // 2)
+    for number in range(4):
+        journal.add(Change(tmp_path / "c.json", "k", str(number), large, "{}"))
+    assert [record.name for record in journal.records()] == ["1", "2", "3"]

@@ -1,4 +1,4 @@
-"""OpenAPI descriptions on the command line: told from other files, listed, served, and made a file of."""
+"""OpenAPI descriptions on the command line: recognized, listed, served, and converted to a server file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOP = str(Path(__file__).parent / "descriptions" / "shop.json")
         ("a.py", "openapi: 1", False),
     ],
 )
-def test_a_description_is_told_from_other_files(name: str, text: str, is_one: bool, tmp_path: Path) -> None:
+def test_a_description_is_distinguished_from_other_files(name: str, text: str, is_one: bool, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
     assert is_description(str(path)) is is_one
@@ -94,14 +94,14 @@ def test_a_list_as_json_is_whole() -> None:
         (("new", "--include", "*", "folder"), "are for --from"),
     ],
 )
-def test_a_mistake_is_told_with_what_to_write(arguments: tuple[str, ...], said: str) -> None:
+def test_a_mistake_is_reported_with_the_correction(arguments: tuple[str, ...], said: str) -> None:
     done = ferrule(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_description_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_description_is_an_error(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"swagger": "2.0", "paths": {}}')
     broken = tmp_path / "broken.json"
@@ -115,7 +115,7 @@ def test_a_description_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_description_is_served_over_stdio() -> None:
-    """The API is not there, so that a call says so; its tools are."""
+    """The API cannot be reached, so a call is an error; its tools are listed."""
     command, *arguments = FERRULE
     arguments += ["run", SHOP, "--include", "tag:orders", "--base-url", "http://127.0.0.1:9", "--header", "X-A: b"]
     async with Client(StdioServer(command, arguments, inherit_env=True)) as client:

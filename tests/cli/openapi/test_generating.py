@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from ferrule.cli.openapi.descriptions import usable_operations
 from ferrule.cli.openapi.generating import server_file
 from ferrule.expose import read_openapi
 from ferrule.expose.exchange import ApiRequest, ApiResponse
+from tests.modules import load_file
 
 DESCRIPTIONS = Path(__file__).parent / "descriptions"
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,16 +43,6 @@ def generated(name: str, path: Path) -> Path:
     return path
 
 
-def load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", ["shop.json", "hostile.json"])
 def test_the_file_passes_ruff_and_pyright(name: str, tmp_path: Path) -> None:
     """Whatever the description has in its names and texts is a name or a text in the file, too."""
@@ -72,7 +62,7 @@ def test_the_file_passes_ruff_and_pyright(name: str, tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_the_functions_send_what_the_description_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
-    module = load(generated("shop.json", tmp_path / "made_shop.py"))
+    module = load_file(generated("shop.json", tmp_path / "made_shop.py"), "made_shop")
     caller = module.api._caller = Recording()
     assert module.headers == {"X-Key": "secret"}
     async with Client(module.app) as client:
@@ -97,7 +87,7 @@ async def test_the_functions_send_what_the_description_says(tmp_path: Path, monk
 
 @pytest.mark.anyio
 async def test_names_and_texts_of_a_hostile_description_do_nothing(tmp_path: Path) -> None:
-    module = load(generated("hostile.json", tmp_path / "made_hostile.py"))
+    module = load_file(generated("hostile.json", tmp_path / "made_hostile.py"), "made_hostile")
     caller = module.api._caller = Recording()
     async with Client(module.app) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}

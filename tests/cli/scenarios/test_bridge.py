@@ -80,7 +80,7 @@ def test_a_trace_changes_nothing_of_what_passes(tmp_path: Path, peer_python: str
 
 
 def test_a_server_of_others_is_carried_to_http(tmp_path: Path, peer_python: str) -> None:
-    """The official package's server, which is reached over a transport and an era that the bridge speaks for it."""
+    """The official package's server, on another transport and in another era than the client."""
     command = f"{peer_python} {Path(__file__).parents[2] / 'peers' / 'mcp_server.py'} stdio"
     with serving(tmp_path / "log", "run", command, "--http", "--port", "0", "--mode", "legacy") as server:
         done = ferrule("call", server.url, "add", "a=1", "b=2", "--mode", "2026-07-28", "-o", "json")

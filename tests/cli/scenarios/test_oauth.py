@@ -1,4 +1,4 @@
-"""``--oauth``: a browser once, and nobody afterwards."""
+"""``--oauth``: the browser is needed for the first command only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_one_visit_to_the_browser_is_enough_for_many_commands(tmp_path: Path, ur
 
 
 def test_without_it_the_command_says_what_to_do(tmp_path: Path, url: str) -> None:
-    """401 is the first answer that a user of a protected server sees."""
+    """A 401 is the first response that a user of a protected server gets."""
     done = ferrule("list", url, home=tmp_path)
     assert done.returncode == 4
     assert "--oauth signs in through the browser at http" in done.stderr
@@ -64,7 +64,7 @@ def test_without_it_the_command_says_what_to_do(tmp_path: Path, url: str) -> Non
 
 
 def test_the_doctor_signs_in_and_looks_behind(tmp_path: Path, url: str) -> None:
-    """Without it, it says how far discovery goes; with it, what works for somebody who is known."""
+    """Without it, the report ends at discovery; with it, the checks continue as the signed-in user."""
     found = json.loads(ferrule("doctor", url, "-o", "json", home=tmp_path).stdout)
     assert [each["code"] for each in found] == ["resource-metadata", "issuer-metadata", "auth-required"]
     done = ferrule("doctor", url, "--oauth", "-o", "json", home=tmp_path, BROWSER=browser(tmp_path))

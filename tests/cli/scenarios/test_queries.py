@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import PROBE, ferrule, serving
+from tests.extensions.skills.support import add_skill
 
 
 def test_list_is_text_for_people_and_json_for_programs() -> None:
@@ -104,3 +105,18 @@ def test_listen_receives_changes_updates_and_logs(tmp_path: Path, mode: str) -> 
         heard = (tmp_path / "heard").read_text()
         assert '{"event":"changed","list":"tools"}' in heard
         assert '{"event":"resource","uri":"memo://today"}' in heard
+
+
+def test_skills_are_listed_and_their_files_read(tmp_path: Path) -> None:
+    """A table for people, the entries for programs; a server without skills shows no empty list of them."""
+    add_skill(tmp_path / "skills", "refunds", "Handle refunds")
+    server = tmp_path / "server.py"
+    folder = str(tmp_path / "skills")
+    server.write_text(f"from ferrule import MCPServer\napp = MCPServer('x')\napp.add_skills({folder!r})\n", "utf-8")
+    shown = ferrule("list", str(server)).stdout
+    assert "Skills (1)" in shown
+    assert "Handle refunds" in shown
+    (entry,) = json.loads(ferrule("list", str(server), "skills", "-o", "json").stdout)["skills"]
+    assert entry["resources"][0]["uri"] == "skill://refunds/SKILL.md"
+    assert "# Do it" in ferrule("read", str(server), "skill://refunds/SKILL.md").stdout
+    assert "skills" not in json.loads(ferrule("list", PROBE, "--json").stdout)

@@ -41,7 +41,7 @@ def test_a_question_is_answered_at_the_terminal(mode: str) -> None:
 
 
 def test_a_question_is_declined() -> None:
-    """The server hears it, and says what that means."""
+    """The server gets the answer "decline", and its result shows that."""
     with terminal("call", PROBE, "greet") as screen:
         screen.read_until("name")
         screen.type("Ada")
@@ -87,10 +87,9 @@ def test_hostile_names_of_a_configuration_are_shown_and_not_obeyed(tmp_path: Pat
     (tmp_path / "mcp.json").write_text(
         json.dumps({"mcpServers": {"a\x1b]0;PWN\x07": {"command": "true"}, "b\x9bm": {"url": "ftp://\x1b[2J"}}})
     )
-    for arguments, status in ((("list", str(tmp_path / "mcp.json")), 2), (("run", str(tmp_path / "mcp.json")), 3)):
-        with terminal(*arguments) as screen:
-            assert screen.wait() == status
-            assert "\\x1b]0;PWN" in screen.seen
+    for command in ("list", "run"):  # the first ends, the second serves and tries again
+        with terminal(command, str(tmp_path / "mcp.json")) as screen:
+            screen.read_until("\\x1b]0;PWN")
             assert not any(hostile in screen.seen for hostile in ("\x1b]0;", "\x9b", "\x1b[2J"))
 
 
@@ -121,7 +120,7 @@ def test_no_way_to_complain_obeys(how: str, capsys: pytest.CaptureFixture[str], 
 
 
 def test_hostile_questions_and_names_are_shown_and_not_obeyed() -> None:
-    """What a server asks is read by somebody who is about to give it something."""
+    """Control characters of a server must not hide from the user what is asked."""
     with terminal("call", PROBE, "trick") as screen:
         screen.read_until("asks: \\x1b[2JYour\\u202e name?")
         assert "\x1b[2J" not in screen.raw

@@ -1,4 +1,4 @@
-"""Tasks of 2025-11-25 by a server that shows them to whoever asks; written by hand, over stdin and stdout."""
+"""Tasks of 2025-11-25 by a server that shows them to every client; written by hand, over stdin and stdout."""
 
 from __future__ import annotations
 

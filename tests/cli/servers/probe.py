@@ -132,7 +132,7 @@ def ask(topic: str, style: str = "short") -> str:
 
 @app.tool
 async def grow(ctx: Context) -> str:
-    """Add a tool and touch a resource, so that listeners hear something."""
+    """Add a tool and update a resource, so that listeners get notifications."""
     app.add_tool(today, name=f"extra_{len(app.list_tools())}")
     app.notify_resource_updated("memo://today")
     return "grown"

@@ -1,4 +1,4 @@
-"""A server that wants a token, and the authorization server that gives it to whoever comes by browser."""
+"""A server that requires a token, and an authorization server that gives one to every user of a browser."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def test_no_time_keeps_nothing(ttl_ms: Any) -> None:
 
 
 class OpaqueAuth:
-    """Says nothing about whose credentials it sends."""
+    """Credentials without a cache key."""
 
     async def headers(self, request: Any) -> dict[str, str]:
         """See `HttpAuth`."""
@@ -60,7 +60,7 @@ class OpaqueAuth:
 
 
 class NamedAuth(OpaqueAuth):
-    """Says whose they are."""
+    """Credentials with a cache key."""
 
     def __init__(self, cache_key: str) -> None:
         self.cache_key = cache_key
@@ -103,7 +103,7 @@ class Written(MemoryCacheStore):
 
 
 async def test_a_private_result_is_never_shown_to_another_caller() -> None:
-    """Whatever may tell a server who asks is part of the key, and none of it stands there to be read."""
+    """Everything by which a server may identify its caller is part of the key, hashed."""
     store = Written()
     for name, options in CALLERS.items():
         cache = Client(**options, cache=store).cache
@@ -118,7 +118,7 @@ async def test_a_private_result_is_never_shown_to_another_caller() -> None:
 
 
 async def test_a_private_result_is_shared_by_equal_callers() -> None:
-    """In another process, too: nothing in the key is of this one, except where nobody can tell who asks."""
+    """Also in another process: the key has no part of this one, unless the caller cannot be identified."""
     store = MemoryCacheStore()
     unshared = {"opaque", "another opaque", "own http", "certificate"}
     for name, options in CALLERS.items():

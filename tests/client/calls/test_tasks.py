@@ -62,7 +62,7 @@ async def test_a_handle_answers_questions_and_gives_the_result(mode: str) -> Non
 
 @ERAS
 async def test_a_handle_is_found_again_by_its_id(mode: str) -> None:
-    """A program that was restarted goes on where it was."""
+    """A restarted program can continue to wait for the task."""
     server = Server()
     async with server.app.lowlevel.lifespan():  # the server goes on between the two
         async with Client(server.app, mode=mode, elicitation_handler=answer) as client:
@@ -132,7 +132,8 @@ async def test_call_tool_drives_a_task_to_its_end() -> None:
 
 
 async def test_call_tool_drives_a_task_that_a_legacy_server_insists_on() -> None:
-    """The server refuses the plain call with -32601; the caller hears nothing of it, and the next call is a task."""
+    """The server refuses the plain call with -32601; the client repeats it as a task, and makes the next one a task at
+    once."""
     server = Server()
 
     @server.app.tool(task="required")
@@ -158,7 +159,7 @@ async def test_call_tool_drives_a_task_that_a_legacy_server_insists_on() -> None
 
 
 async def test_call_tool_declares_tasks_to_a_modern_server_that_insists() -> None:
-    """-32021 names the extension; this client knows it, so the caller need not declare it beforehand."""
+    """The error -32021 names the extension, which the client supports, so the caller need not declare it."""
     server = Server()
     async with Client(server.app, mode="2026-07-28") as client:
         assert (await client.call_tool("only")).data == 42

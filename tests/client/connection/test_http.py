@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.client.connection.http import HttpOfClient
+from ferrule.client.connection.http import ClientHttp
 from ferrule.client.settings import HttpSettings
 from ferrule.client.targets import HttpTarget
 from ferrule.transports.http.backend import HttpClientRequest, HttpResponse
@@ -30,7 +30,7 @@ class _Own:
 async def test_the_http_client_of_the_program_stays_open() -> None:
     """It may serve other clients."""
     own = _Own()
-    http = HttpOfClient(HttpSettings(http=own), HttpTarget(URL))
+    http = ClientHttp(HttpSettings(http=own), HttpTarget(URL))
     assert http.client() is http.client()
     await http.aclose()
     assert not own.is_closed
@@ -39,7 +39,7 @@ async def test_the_http_client_of_the_program_stays_open() -> None:
 @pytest.mark.anyio
 async def test_one_http_client_is_made_and_another_one_after_closing() -> None:
     """Connections belong to one life of the MCP client."""
-    http = HttpOfClient(HttpSettings(), HttpTarget(URL))
+    http = ClientHttp(HttpSettings(), HttpTarget(URL))
     first = http.client()
     assert http.client() is first
     await http.aclose()
@@ -48,16 +48,16 @@ async def test_one_http_client_is_made_and_another_one_after_closing() -> None:
 
 
 def test_headers_of_client_and_target_are_looked_at_without_case() -> None:
-    """Field names have no case (RFC 9110, section 5.1); those of the client win."""
+    """Field names are case-insensitive (RFC 9110, 5.1); the client's headers take precedence."""
     target = HttpTarget(URL, {"User-Agent": "theirs", "AUTHORIZATION": "Bearer t"})
-    http = HttpOfClient(HttpSettings(headers={"USER-AGENT": "ours"}), target)
+    http = ClientHttp(HttpSettings(headers={"USER-AGENT": "ours"}), target)
     assert http.has_authorization
-    assert HttpOfClient(HttpSettings(headers={"User-Agent": "ours"}), target).user_agent == "ours"
-    plain = HttpOfClient(HttpSettings(), HttpTarget(URL))
+    assert ClientHttp(HttpSettings(headers={"User-Agent": "ours"}), target).user_agent == "ours"
+    plain = ClientHttp(HttpSettings(), HttpTarget(URL))
     assert (plain.user_agent, plain.has_authorization) == (None, False)
 
 
 def test_a_header_that_cannot_be_sent_is_refused_at_once() -> None:
     """Not in the first request."""
     with pytest.raises(ValueError, match="line end"):
-        HttpOfClient(HttpSettings(headers={"x-one": "a\r\nb"}), HttpTarget(URL))
+        ClientHttp(HttpSettings(headers={"x-one": "a\r\nb"}), HttpTarget(URL))

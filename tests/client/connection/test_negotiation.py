@@ -6,21 +6,19 @@ from typing import Any
 
 import pytest
 
+from ferrule.client.connection.connector import negotiator_for
+from ferrule.client.connection.legacy.negotiation import Handshake, OpenSse, SseOpened
 from ferrule.client.connection.negotiation import (
     Answered,
     Closed,
     Failed,
-    Handshake,
     HttpRefused,
     NegotiationFailed,
-    Negotiator,
-    OpenSse,
     Outcome,
     Probe,
     RpcRefused,
     Settled,
     Silent,
-    SseOpened,
     Unreachable,
     is_modern_error,
 )
@@ -37,7 +35,7 @@ def refused(code: int, data: Any = None, status: int | None = None) -> RpcRefuse
 
 def test_discover_result_settles_modern() -> None:
     """The plain good case costs one round trip."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     assert negotiator.start() == Probe(MODERN)
     step = negotiator.next_step(Answered(DISCOVERED))
     assert isinstance(step, Settled)
@@ -47,7 +45,7 @@ def test_discover_result_settles_modern() -> None:
 @pytest.mark.parametrize("code", [-32601, -32602, -32600, -32603, -32700, -32000, -32001, -32022, -1, 0, 7])
 def test_no_single_code_decides_the_fallback(code: int) -> None:
     """Servers in the field refuse an unknown first message with any code; -32022 without its data is one of them."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     assert negotiator.next_step(refused(code)) == Handshake(LEGACY)
 
@@ -70,14 +68,14 @@ def test_no_single_code_decides_the_fallback(code: int) -> None:
 )
 def test_everything_that_proves_nothing_falls_back(outcome: Outcome) -> None:
     """Silence, an empty answer, an HTTP error without a modern body: the handshake follows on the same channel."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     assert negotiator.next_step(outcome) == Handshake(LEGACY)
 
 
 def test_server_that_ends_at_the_probe_gets_a_new_connection() -> None:
     """Some stdio servers exit on an unknown first message."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     assert negotiator.next_step(Closed(ERROR)) == Handshake(LEGACY, fresh=True)
 
@@ -85,21 +83,21 @@ def test_server_that_ends_at_the_probe_gets_a_new_connection() -> None:
 @pytest.mark.parametrize("status", [401, 403, 407, 429, 503])
 def test_statuses_about_the_caller_end_it(status: int) -> None:
     """A refused credential is not an old server."""
-    negotiator = Negotiator.for_mode("auto", has_sse=True)
+    negotiator = negotiator_for("auto", has_sse=True)
     negotiator.start()
     assert negotiator.next_step(HttpRefused(status, ERROR)) == Failed(ERROR)
 
 
 def test_unreachable_ends_it_at_once() -> None:
     """No connection: the real reason is the error, not a failed handshake after it."""
-    negotiator = Negotiator.for_mode("auto", has_sse=True)
+    negotiator = negotiator_for("auto", has_sse=True)
     negotiator.start()
     assert negotiator.next_step(Unreachable(ERROR)) == Failed(ERROR)
 
 
 def test_unsupported_version_with_legacy_versions_means_the_handshake() -> None:
     """`supported` may list legacy revisions; they need `initialize`, not an envelope."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     step = negotiator.next_step(refused(-32022, {"supported": ["2025-06-18", LEGACY, "2099-01-01"], "requested": "x"}))
     assert step == Handshake(LEGACY)
@@ -107,7 +105,7 @@ def test_unsupported_version_with_legacy_versions_means_the_handshake() -> None:
 
 def test_unsupported_version_that_lists_ours_is_asked_once_more() -> None:
     """A recognised modern error must not fall back."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     supported = {"supported": [MODERN], "requested": MODERN}
     assert negotiator.next_step(refused(-32022, supported)) == Probe(MODERN)
@@ -115,8 +113,8 @@ def test_unsupported_version_that_lists_ours_is_asked_once_more() -> None:
 
 
 def test_no_mutual_version_names_both_sides() -> None:
-    """The operator must see who speaks what."""
-    negotiator = Negotiator.for_mode("auto")
+    """The operator must see the versions of both sides."""
+    negotiator = negotiator_for("auto")
     negotiator.start()
     step = negotiator.next_step(refused(-32022, {"supported": ["2099-01-01"]}))
     assert isinstance(step, Failed)
@@ -128,14 +126,14 @@ def test_no_mutual_version_names_both_sides() -> None:
 @pytest.mark.parametrize("code", [-32020, -32021])
 def test_other_modern_errors_do_not_fall_back(code: int) -> None:
     """-32020 and -32021 prove a modern server; a handshake would only hide the reason."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     assert negotiator.next_step(refused(code, {"requiredCapabilities": {}}, 400)) == Failed(ERROR)
 
 
 def test_handshake_refused_over_http_tries_two_endpoints() -> None:
     """404 to `initialize` is how a server of 2024-11-05 looks."""
-    negotiator = Negotiator.for_mode("auto", has_sse=True)
+    negotiator = negotiator_for("auto", has_sse=True)
     negotiator.start()
     assert negotiator.next_step(HttpRefused(405, ERROR)) == Handshake(LEGACY)
     assert negotiator.next_step(HttpRefused(405, ERROR)) == OpenSse()
@@ -144,8 +142,8 @@ def test_handshake_refused_over_http_tries_two_endpoints() -> None:
 
 
 def test_failed_two_endpoints_report_the_handshakes_error() -> None:
-    """The last resort's failure says nothing that helps."""
-    negotiator = Negotiator.for_mode("legacy", has_sse=True)
+    """The error of the last attempt would not help."""
+    negotiator = negotiator_for("legacy", has_sse=True)
     negotiator.start()
     assert negotiator.next_step(HttpRefused(404, ERROR)) == OpenSse()
     assert negotiator.next_step(HttpRefused(404, RuntimeError("later"))) == Failed(ERROR)
@@ -153,14 +151,14 @@ def test_failed_two_endpoints_report_the_handshakes_error() -> None:
 
 def test_modern_only_server_met_by_a_legacy_client() -> None:
     """-32022 to `initialize` is not a server of 2024-11-05."""
-    negotiator = Negotiator.for_mode("legacy", has_sse=True)
+    negotiator = negotiator_for("legacy", has_sse=True)
     assert negotiator.start() == Handshake(LEGACY)
     assert negotiator.next_step(refused(-32022, {"supported": [MODERN]}, 400)) == Failed(ERROR)
 
 
 def test_slow_modern_server_is_probed_again_after_it_refused_the_handshake() -> None:
     """The probe timed out, the server was only slow to start."""
-    negotiator = Negotiator.for_mode("auto")
+    negotiator = negotiator_for("auto")
     negotiator.start()
     assert negotiator.next_step(Silent(ERROR)) == Handshake(LEGACY)
     assert negotiator.next_step(refused(-32022, {"supported": [MODERN]})) == Probe(MODERN)
@@ -169,7 +167,7 @@ def test_slow_modern_server_is_probed_again_after_it_refused_the_handshake() -> 
 
 def test_handshake_retries_a_listed_version_once() -> None:
     """A strict legacy server refuses our newest revision and lists what it has."""
-    negotiator = Negotiator.for_mode("legacy")
+    negotiator = negotiator_for("legacy")
     negotiator.start()
     data = {"supported": ["2024-11-05"], "requested": LEGACY}
     assert negotiator.next_step(refused(-32602, data)) == Handshake("2024-11-05")
@@ -178,7 +176,7 @@ def test_handshake_retries_a_listed_version_once() -> None:
 
 def test_unknown_version_in_the_handshake_answer_fails() -> None:
     """The client disconnects from what it does not speak."""
-    negotiator = Negotiator.for_mode("legacy")
+    negotiator = negotiator_for("legacy")
     negotiator.start()
     step = negotiator.next_step(Answered({**INITIALIZED, "protocolVersion": "1999-01-01"}))
     assert isinstance(step, Failed)
@@ -187,14 +185,14 @@ def test_unknown_version_in_the_handshake_answer_fails() -> None:
 
 def test_remembered_legacy_starts_with_the_handshake_and_probes_when_it_fails() -> None:
     """A cached era is an assumption: it is tested again when it fails."""
-    negotiator = Negotiator.for_mode("auto", known_legacy=True)
+    negotiator = negotiator_for("auto", known_legacy=True)
     assert negotiator.start() == Handshake(LEGACY)
     assert negotiator.next_step(refused(-32600)) == Probe(MODERN)
 
 
 def test_remembered_legacy_that_fails_is_probed_before_two_endpoints() -> None:
-    """A server that was upgraded answers the old handshake with 404, as one of 2024-11-05 does: the probe tells."""
-    negotiator = Negotiator.for_mode("auto", known_legacy=True, has_sse=True)
+    """An upgraded server answers the old handshake with 404, as one of 2024-11-05 does; the probe decides."""
+    negotiator = negotiator_for("auto", known_legacy=True, has_sse=True)
     negotiator.start()
     assert negotiator.next_step(HttpRefused(404, ERROR)) == Probe(MODERN)
     assert negotiator.next_step(HttpRefused(404, ERROR)) == OpenSse()
@@ -202,7 +200,7 @@ def test_remembered_legacy_that_fails_is_probed_before_two_endpoints() -> None:
 
 def test_pinned_modern_never_falls_back_and_says_why() -> None:
     """A modern-only client fails with an actionable message."""
-    negotiator = Negotiator.for_mode(MODERN)
+    negotiator = negotiator_for(MODERN)
     assert negotiator.start() == Probe(MODERN)
     step = negotiator.next_step(refused(-32601))
     assert isinstance(step, Failed)
@@ -211,7 +209,7 @@ def test_pinned_modern_never_falls_back_and_says_why() -> None:
 
 def test_pinned_legacy_revision_asks_for_exactly_that() -> None:
     """A server that insists on another revision is refused."""
-    negotiator = Negotiator.for_mode("2025-03-26")
+    negotiator = negotiator_for("2025-03-26")
     assert negotiator.start() == Handshake("2025-03-26")
     assert isinstance(negotiator.next_step(Answered(INITIALIZED)), Failed)
 
@@ -219,7 +217,7 @@ def test_pinned_legacy_revision_asks_for_exactly_that() -> None:
 def test_unknown_mode_is_the_callers_mistake() -> None:
     """A typing error must not quietly mean auto."""
     with pytest.raises(ValueError, match="mode is"):
-        Negotiator.for_mode("modern-ish")
+        negotiator_for("modern-ish")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +254,7 @@ def test_no_sequence_of_outcomes_loops() -> None:
 
     def walk(path: list[Outcome]) -> None:
         for known in (False, True):
-            negotiator = Negotiator.for_mode("auto", has_sse=True, known_legacy=known)
+            negotiator = negotiator_for("auto", has_sse=True, known_legacy=known)
             step = negotiator.start()
             for outcome in path:
                 if isinstance(step, Settled | Failed):

@@ -1,4 +1,4 @@
-"""A server over stdio that answers each call as the name of its tool says, and records every line that it reads."""
+"""A server over stdio with one kind of answer for each tool name, which records every line that it reads."""
 
 from __future__ import annotations
 

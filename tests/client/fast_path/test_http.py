@@ -23,7 +23,7 @@ SENT = ("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "con
 
 
 class Odd:
-    """A server that answers each call as the name of its tool says."""
+    """A server with one kind of answer for each tool name."""
 
     def __init__(self, era: str) -> None:
         self.era = era
@@ -169,7 +169,7 @@ async def test_calls_under_way_end_with_the_client(era: str) -> None:
 
 
 async def test_a_call_that_is_given_up_closes_its_connection() -> None:
-    """In this era that is how the server hears of it, by a time-out and by a cancellation alike."""
+    """In this era it is how a server learns of a cancellation, after a time-out too."""
     async with ScriptedServer(Odd("modern")) as server, Client(server.url) as client:
         with pytest.raises(RequestTimeout):
             await client.call_tool("silent", timeout_s=0.1)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ferrule import Client, MCPError, Server
+from ferrule import Client, MCPError, MCPServer, Server
 from ferrule.client.errors import InputRequiredError
 from ferrule.client.gateway.proxy import proxy
 from ferrule.wire.types import ElicitResult, ListToolsResult, Tool, ToolResult, text_block
 from tests.client.server_program import make_app
+from tests.extensions.skills.support import add_skill
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
@@ -100,7 +102,7 @@ async def test_questions_pass_through(before: str, behind: str) -> None:
 @pytest.mark.parametrize("before", ERAS)
 @pytest.mark.parametrize("behind", ERAS)
 async def test_cancellation_passes_through(before: str, behind: str) -> None:
-    """Whoever gives up in front stops the work behind."""
+    """A cancellation of the client stops the call at the backend."""
     cancelled: list[str] = []
     async with Client(proxy(asking_server(cancelled), mode=behind), mode=before) as client:
         with anyio.move_on_after(0.2):
@@ -114,7 +116,7 @@ async def test_cancellation_passes_through(before: str, behind: str) -> None:
 @pytest.mark.parametrize("before", ERAS)
 @pytest.mark.parametrize("behind", ERAS)
 async def test_changes_pass_through(before: str, behind: str) -> None:
-    """List changes and updates of single resources reach whoever listens in front."""
+    """Changes of lists and updates of single resources reach each listening client."""
     app = make_app()
     app.lowlevel.list_changed.add("tools")
     app.lowlevel.resource_updates = True
@@ -146,3 +148,23 @@ async def test_state_of_a_parked_call_serves_once_and_only_its_own_request() -> 
         answers = {key: {"action": "accept", "content": {"name": "x"}}}
         with pytest.raises(MCPError, match="unknown or has expired"):
             await client.call_tool("hang", input_responses=answers, request_state=round_["requestState"])
+
+
+@pytest.mark.parametrize("before", ERAS)
+@pytest.mark.parametrize("behind", ERAS)
+async def test_skills_pass_through(before: str, behind: str, tmp_path: Path) -> None:
+    """Announced in either era, with the hints that the modern one requires, and verified as if read directly."""
+    skill = add_skill(tmp_path, "refunds")
+    (skill / "policy.md").write_text("policy", encoding="utf-8")
+    app: MCPServer[Any] = MCPServer("behind")
+    app.add_skills(tmp_path)
+    async with Client(proxy(app, mode=behind), mode=before) as client:
+        (found,) = await client.list_skills()
+        assert (await found.load()).endswith("# Do it\n")
+        assert await found.read("policy.md") == b"policy"
+        assert [each.name for each in await client.read_directory("skill://refunds")] == ["SKILL.md", "policy.md"]
+        if client.is_modern:
+            assert "ttlMs" in await client.request("skills/get", {"uri": found.uri})
+        with pytest.raises(MCPError) as caught:
+            await client.get_skill("skill://nothing/SKILL.md")
+        assert caught.value.code == -32602

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer, Server
+from ferrule.client.errors import ServerUnavailable, UnknownServer
 from ferrule.client.groups.group import ClientGroup
+from ferrule.client.supervision.policy import ReconnectPolicy
 from ferrule.transports.memory import memory_pair
 from tests.client.pauses import Pauses
 from tests.client.server_program import make_app
@@ -20,7 +23,7 @@ anywhere = pytest.mark.usefixtures("any_backend")
 
 
 class Hanging:
-    """A server whose lists hang while it is told to, and which counts how often it is asked."""
+    """A server whose lists hang until the test releases them, and which counts its requests."""
 
     def __init__(self) -> None:
         self.hangs = True
@@ -38,7 +41,7 @@ class Hanging:
 @anywhere
 async def test_opening_does_not_wait_for_a_server_that_never_answers() -> None:
     """The others are there; a call of the hanging one's own tools still waits for it."""
-    ours, theirs = memory_pair()  # nobody reads what is sent here
+    ours, theirs = memory_pair()  # not read
     group = ClientGroup({"good": make_app(), "deaf": ours}, open_s=0.05, connect_timeout_s=600)
     async with group:
         assert [member.is_up for member in group.servers.values()] == [True, False]
@@ -52,7 +55,7 @@ async def test_opening_does_not_wait_for_a_server_that_never_answers() -> None:
 
 @anywhere
 async def test_no_list_waits_a_second_time_for_a_server_that_hangs(caplog: pytest.LogCaptureFixture) -> None:
-    """It counts as away until it answers the list, and one line tells of each change."""
+    """It counts as unreachable until it responds to the list; each change of state is logged once."""
     caplog.set_level(logging.INFO, "ferrule.client")
     hanging, pauses = Hanging(), Pauses()
     targets = {"good": make_app(), "slow": hanging.server}
@@ -157,7 +160,7 @@ async def test_tools_that_are_tasks_only(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 async def test_a_question_names_the_server_as_the_configuration_does(mode: str) -> None:
-    """The user knows that name; a server may call itself what it likes."""
+    """Users know that name; a server chooses its own name freely."""
     app = MCPServer("Your Bank")
 
     @app.tool
@@ -192,3 +195,193 @@ async def test_ten_thousand_tools_of_one_server() -> None:
         assert len(names) == len(set(names)) > 10_000
     async with Client(server) as client:
         assert len(await client.list_tools()) == 10_000
+
+
+# -- states, readiness and another configuration ----------------------------------------------------------------------
+
+
+def broken_app(state: dict[str, bool]) -> MCPServer[Any]:
+    """A server that cannot be connected to while ``state["broken"]``."""
+
+    def lifespan(server: Any) -> Any:
+        from contextlib import nullcontext
+
+        if state["broken"]:
+            raise OSError("no disk")
+        return nullcontext({})
+
+    app = MCPServer("late", lifespan=lifespan)
+    app.add_tool(lambda: "x", name="t")
+    return app
+
+
+@anywhere
+async def test_the_states_of_servers_are_read_and_watched() -> None:
+    """With the name in the configuration; iterators end when the group closes."""
+    state, pauses = {"broken": True}, Pauses()
+    group = ClientGroup({"good": make_app(), "late": broken_app(state), "bad": 3}, sleep=pauses)
+    seen: list[tuple[str, str]] = []
+    stop = group.observe(lambda status: seen.append((status.server, status.state)))
+    async with group:
+        assert {name: member.state for name, member in group.servers.items()} == {
+            "good": "connected",
+            "late": "waiting",
+            "bad": "failed",
+        }
+        assert "no disk" in group.servers["late"].status.describe(0)
+        watch = group.watch()
+        assert [(await anext(watch)).server for _ in range(3)] == ["good", "late", "bad"]
+        state["broken"] = False
+        await pauses.end()
+        assert [(await anext(watch)).state for _ in range(2)] == ["connecting", "connected"]
+        stop()
+    assert [each.state async for each in watch] == ["closed", "closed"]
+    assert [state for server, state in seen if server == "good"] == ["connecting", "connected"]
+    assert [state for server, state in seen if server == "late"] == ["connecting", "waiting", "connecting", "connected"]
+
+
+@anywhere
+async def test_waiting_for_every_server() -> None:
+    """For a program that lists once: those that fail are not waited for."""
+    gate = anyio.Event()
+
+    class Slow(Client):
+        async def connect(self) -> Any:
+            if self.known_as == "slow":
+                await gate.wait()
+            return await super().connect()
+
+    targets = {"good": make_app(), "slow": make_app()}
+    async with ClientGroup(targets, open_s=0.01, client_class=Slow) as group:
+        assert group.servers["slow"].state == "connecting"
+        assert not await group.ready(timeout_s=0.01)
+        gate.set()
+        assert await group.ready(timeout_s=60)
+        assert {name.partition("_")[0] for name in [tool.name for tool in await group.list_tools()]} == {"good", "slow"}
+        assert await group.connect() is group
+    async with ClientGroup({"good": make_app(), "bad": 3}) as group:
+        assert not await group.ready()
+
+
+@anywhere
+async def test_a_server_that_fails_repeatedly_costs_a_call_nothing() -> None:
+    """The circuit opens; calls of other servers go on."""
+    state, pauses = {"broken": True}, Pauses()
+    policy = ReconnectPolicy(failures_to_open=2, probe_pause_s=3600)
+    async with ClientGroup({"good": make_app(), "late": broken_app(state)}, sleep=pauses, policy=policy) as group:
+        with pytest.raises(OSError, match="no disk"):
+            await group.call_tool("late_t")
+        with pytest.raises(ServerUnavailable, match=r"'late' is down since .*: no disk; trying again in"):
+            await group.call_tool("late_t")
+        assert group.servers["late"].state == "circuit_open"
+        assert (await group.call_tool("good_echo", {"text": "x"})).text == "x"
+        state["broken"] = False
+        await pauses.end()
+        assert (await group.call_tool("late_t")).text == "x"
+
+
+async def test_another_configuration_touches_only_what_differs() -> None:
+    """Calls in flight end as if nothing had happened, also at a server whose entry has changed."""
+    gate, waiting = anyio.Event(), 0
+    apps = {name: MCPServer(name) for name in ("same", "changed", "gone", "new")}
+
+    async def wait() -> str:
+        nonlocal waiting
+        waiting += 1
+        await gate.wait()
+        return "waited"
+
+    for app in apps.values():
+        app.add_tool(wait, name="wait")
+        app.add_tool(lambda: "x", name="t")
+    other = MCPServer("other")
+    other.add_tool(lambda: "other", name="t")
+    first = {name: apps[name] for name in ("same", "changed", "gone")}
+    second = {"new": apps["new"], "changed": other, "same": apps["same"]}
+    results: dict[str, str] = {}
+
+    async def call(name: str) -> None:
+        results[name] = (await group.call_tool(f"{name}_wait")).text
+
+    group = ClientGroup(first)
+    async with group:
+        client = group.servers["same"].client
+        async with anyio.create_task_group() as calls:
+            for name in first:
+                calls.start_soon(call, name)
+            with anyio.fail_after(30):
+                while waiting < 3:
+                    await anyio.sleep(0.005)
+            report = await group.reload(second)
+            assert (report.added, report.removed) == (("new",), ("gone",))
+            assert (report.changed, report.unchanged) == (("changed",), ("same",))
+            assert group.servers["same"].client is client
+            assert [tool.name for tool in await group.list_tools()] == [
+                "new_wait", "new_t", "changed_t", "same_wait", "same_t"
+            ]  # fmt: skip
+            assert (await group.call_tool("changed_t")).text == "other"
+            with pytest.raises(UnknownServer):
+                await group.call_tool("gone_t")
+            assert results == {}
+            gate.set()
+        assert results == dict.fromkeys(first, "waited")
+        again = await group.reload(second)
+        assert (again.added, again.removed, again.changed) == ((), (), ())
+
+
+async def test_a_configuration_that_cannot_be_used_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file is read again; what is wrong is raised or in the report."""
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"url": "http://127.0.0.1:9/mcp"}}}')
+    group = ClientGroup(path)
+    member = group.servers["a"]
+    for text in ("{", "[]", '{"other": 1}'):
+        path.write_text(text)
+        with pytest.raises(ValueError):
+            await group.reload()
+        assert group.servers == {"a": member}
+    path.write_text('{"mcpServers": {"a": {"url": 3}, "b": {"url": "http://127.0.0.1:9/b"}}}')
+    report = await group.reload()
+    assert (report.added, report.unchanged, list(report.refused or ())) == (("b",), ("a",), ["a"])
+    assert group.servers["a"] is member
+    assert "The new entry of the server 'a' is not used" in caplog.text
+    path.write_text('{"mcpServers": {"b": {"url": "http://127.0.0.1:9/b"}}}')
+    assert (await group.reload()).removed == ("a",)
+    assert list(group.servers) == ["b"]
+
+
+@anywhere
+async def test_prefixes_only_where_they_are_needed_and_short_names() -> None:
+    """Each name that is shown, and the long one, call the tool that they were shown for."""
+    apps = {name: MCPServer(name) for name in ("a", "b")}
+    for name, app in apps.items():
+        app.add_tool(lambda name=name: name, name="same", input_schema={"type": "object"})
+        app.prompt("greet")(_saying(name))
+    apps["b"].add_tool(lambda: "only", name="only")
+    apps["b"].add_tool(lambda: "long", name="x" * 100)
+    async with ClientGroup(apps, prefix="when needed", name_limit=64) as group:
+        assert (await group.call_tool("only")).text == "only"  # not listed before
+        tools = [tool.name for tool in await group.list_tools()]
+        assert tools[:3] == ["same", "b_same", "only"]
+        assert len(tools[3]) == 64
+        called = [(await group.call_tool(name)).text for name in (*tools, "a_same", "b_only")]
+        assert called == ["a", "b", "only", "long", "a", "only"]
+        assert (await group.get_prompt("greet")).messages[0].content.text == "a"
+        assert (await group.get_prompt("b_greet")).messages[0].content.text == "b"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefix": "never"}, "prefix is"),
+        ({"name_limit": 3}, "name_limit is 16 or more"),
+        ({"sessions": 0}, "sessions is 1 to 64"),
+        ({"sessions": {"a": 1000}}, "sessions is 1 to 64"),
+    ],
+)
+async def test_options_that_cannot_be_meant(options: Any, message: str) -> None:
+    """They are refused where they are written."""
+    with pytest.raises(ValueError, match=message):
+        ClientGroup({"a": make_app()}, **options)

@@ -1,4 +1,4 @@
-"""Closing a client ends everything, whoever cancels whom: tasks, processes, sessions, calls under way."""
+"""Closing a client ends everything, also after cancellations: tasks, processes, sessions, calls in flight."""
 
 from __future__ import annotations
 
@@ -395,7 +395,7 @@ async def test_synchronous_clients_work_after_a_fork(project_root: Path) -> None
 
 
 async def test_nothing_is_left_of_a_connect_that_fails_after_the_handshake() -> None:
-    """What a new session must be told may fail as well; then the link is closed."""
+    """The requests that prepare a new session may fail too; then the channel is closed."""
 
     async def handler(exchange: Exchange) -> None:
         await exchange.result({"protocolVersion": "2025-06-18", "capabilities": {"logging": {}}, "serverInfo": {}})

@@ -193,7 +193,7 @@ CASES = [
     for mode in sorted(SERVERS)
     for fault in FAULTS
     if (mode, fault)
-    != ("sse", "drop")  # all answers come over one stream: nobody can tell a dead one from a silent one
+    != ("sse", "drop")  # all answers come over one stream: a dead stream cannot be distinguished from a silent one
 ]
 
 

@@ -1,4 +1,4 @@
-"""Output schemas of a server cost a client bounded time and memory, with an error that says so."""
+"""Output schemas of a server take bounded time and memory; above the bound there is an error."""
 
 from __future__ import annotations
 

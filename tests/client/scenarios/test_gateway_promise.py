@@ -220,7 +220,7 @@ async def outcome(server: Any, behind: Behind, before: str, **calls: Any) -> dic
 
 
 def all_requests(revision: Revision, other: Revision) -> dict[str, Any]:
-    """Every request that both sides have, or that is nobody's."""
+    """Every request that both sides have, or that no revision defines."""
     shared = [method for method in revision.requests if method in other.requests and method not in HANDSHAKE]
     return {**{method: filled_params(revision, method) for method in shared}, "x/own": {"a": 1, **UNKNOWN}}
 
@@ -277,7 +277,7 @@ def notices(front: Revision, back: Revision) -> list[tuple[str, dict[str, Any]]]
 
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
 async def test_every_notification_of_a_call_passes_before_its_answer(before: str, behind: str) -> None:
-    """Nobody listens apart: what is said on the call's own stream comes on the call's own stream."""
+    """Without a separate subscription: a message on the stream of a call arrives on the stream of that call."""
     front, back = REVISIONS[before], REVISIONS[behind]
     requests = {"tools/call": {"name": "x", "arguments": {}}}
     heard: list[Any] = []
@@ -338,7 +338,7 @@ async def test_every_question_of_a_modern_server_passes() -> None:
 
 
 async def test_every_notification_of_a_legacy_client_passes() -> None:
-    """A legacy server hears them on the session of that client, those that no revision knows as well."""
+    """A legacy server gets them on the session of that client, also those that no revision defines."""
     revision = REVISIONS[LEGACY]
     end = Behind()
     said = {
@@ -359,7 +359,7 @@ async def test_every_notification_of_a_legacy_client_passes() -> None:
 
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
 async def test_what_a_client_says_of_itself_reaches_the_server(before: str, behind: str) -> None:
-    """Its name and its capabilities, with what nobody knows in them."""
+    """Its name and capabilities, with unknown members."""
     seen: list[Any] = []
     for through in (False, True):
         end = Behind()
@@ -457,7 +457,7 @@ async def test_progress_and_the_end_of_a_call_pass(before: str, behind: str) -> 
 
 @pytest.mark.parametrize(("before", "behind"), PAIRS)
 async def test_many_changes_cause_few_notifications(before: str, behind: str) -> None:
-    """Ten thousand changes of one list say no more than one; the next call is served."""
+    """Ten thousand changes of one list cause one notification or few; the next call is served."""
     end = Behind()
     async with Client(proxy(end.server, mode=behind), mode=before) as client:
         async with client.listen(tools=True) as listening:

@@ -70,7 +70,7 @@ async def before(carrier: str, server: Server[Any]) -> AsyncIterator[Any]:
 async def test_calls_lists_and_subscriptions_share_one_session(
     carrier: str, front: str, era: str, tmp_path: Path
 ) -> None:
-    """A list that grows in a call is the list that is read; the update of a resource comes to whoever subscribed."""
+    """A list has the tool that a call has added, and the update of a resource reaches its subscriber."""
     async with behind(carrier, tmp_path) as target, before(front, proxy(target, mode="legacy")) as reached:
         async with Client(reached, mode=era, cache=False, elicitation_handler=lambda asked: None) as client:
             assert len(await client.list_tools()) == 3
@@ -104,7 +104,7 @@ async def test_legacy_clients_do_not_share_a_session(carrier: str, tmp_path: Pat
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("carrier", ["stdio", "http"])
 async def test_log_messages_go_to_the_client_of_the_call(carrier: str, era: str, tmp_path: Path) -> None:
-    """From a modern server as well, and over a pipe, on which a message does not say whose it is."""
+    """Also those of a modern server, and over a pipe, where a message does not name its call."""
 
     async def ask(url: str, name: str) -> None:
         def take(message: Any) -> None:
@@ -124,7 +124,7 @@ async def test_log_messages_go_to_the_client_of_the_call(carrier: str, era: str,
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_ended_backend_session_is_opened_again_with_its_settings(era: str, tmp_path: Path) -> None:
-    """A new process is told again what the client listens to."""
+    """The subscriptions of the client are sent to the new process."""
     async with behind("stdio", tmp_path) as target:
         front = proxy(target, mode="legacy")
         async with Client(front, mode=era, cache=False) as client, client.listen(uris=["note://1"]) as changes:

@@ -28,7 +28,7 @@ ENTRY = {"command": sys.executable, "args": [PROGRAM], "env": {"PYTHONPATH": str
 @pytest.mark.anyio
 @pytest.mark.usefixtures("any_backend")
 async def test_one_dead_server_never_breaks_the_rest(caplog: pytest.LogCaptureFixture) -> None:
-    """It is visible as such, its tools are missing, and calling it says why."""
+    """Its member has the error, its tools are missing, and calling it raises the error."""
     config = {
         "mcpServers": {
             "good": ENTRY,
@@ -162,7 +162,7 @@ def test_sync_client_refuses_to_dead_lock() -> None:
 
 
 def test_sync_client_leaves_no_open_loop() -> None:
-    """At exit its event loop is closed, so that nobody is warned of a resource that they never saw."""
+    """Its event loop is closed at exit, so that Python emits no ResourceWarning."""
     program = (
         "from ferrule import MCPServer, SyncClient\n"
         "app = MCPServer('x')\n"

@@ -1,4 +1,4 @@
-"""Modern HTTP: mirrored headers, cancelling by closing, rounds of questions, recovery, caching. Cases 25 and 31."""
+"""Modern HTTP: mirrored headers, cancelling by closing, rounds of questions, recovery, caching."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_header_mismatch_lists_tools_again_and_retries_once() -> None:
 
 
 async def test_giving_up_closes_the_response() -> None:
-    """Case 31: in this era closing the stream is the cancellation; no notification is sent."""
+    """In this era closing the stream is the cancellation; no notification is sent."""
     gone: list[str] = []
 
     async def handler(exchange: Exchange) -> None:
@@ -135,7 +135,7 @@ async def test_giving_up_closes_the_response() -> None:
 
 
 async def test_broken_stream_is_an_error_and_the_next_call_works() -> None:
-    """HM-14: the request is lost; whether to send it again is the caller's to say."""
+    """The request is lost; the caller decides whether to send it again."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.message["params"]["name"] == "t":
@@ -155,7 +155,7 @@ async def test_broken_stream_is_an_error_and_the_next_call_works() -> None:
 
 
 async def test_refused_version_is_switched_and_retried_once() -> None:
-    """-32022 on an ordinary request names what the server speaks."""
+    """The error -32022 for an ordinary request names the server's versions."""
     refusals = 1
 
     async def handler(exchange: Exchange) -> None:
@@ -230,7 +230,7 @@ async def test_prior_discover_saves_the_round_trip() -> None:
 
 
 def asking(*rounds: dict[str, Any]) -> Any:
-    """A handler that asks these rounds of a tools/call, then answers with what came."""
+    """A handler that requests these rounds of input for a tools/call, then returns the answers."""
     got: list[dict[str, Any]] = []
 
     async def handler(exchange: Exchange) -> None:
@@ -312,7 +312,7 @@ async def test_endless_rounds_are_bounded() -> None:
 
 
 async def test_unanswerable_question_ends_the_call_with_its_reason() -> None:
-    """There is no way to tell the server: the caller must hear why."""
+    """The protocol has no message for it to the server, so the caller gets the error."""
 
     def broken(params: Any) -> Any:
         raise RuntimeError("no user here")
@@ -349,7 +349,7 @@ async def test_fresh_results_are_kept_and_cannot_be_spoilt() -> None:
 
 
 async def test_shared_store_keeps_private_results_apart() -> None:
-    """A private result belongs to one credential; a public one to everybody who shares the store."""
+    """A private result belongs to one credential; a public one to all users of the store."""
     from ferrule.client.calls.cache import MemoryCacheStore
 
     scope = "private"
@@ -368,7 +368,7 @@ async def test_shared_store_keeps_private_results_apart() -> None:
 
 
 async def test_pages_follow_an_empty_cursor_and_stop_at_a_repeated_one(caplog: pytest.LogCaptureFixture) -> None:
-    """``""`` is a cursor; a server that knows no cursors is not worth all its tools, and the log says what it does."""
+    """``""`` is a cursor; a repeated cursor ends the list with a warning, so that the tools stay usable."""
 
     async def handler(exchange: Exchange) -> None:
         cursor = exchange.message["params"].get("cursor")
@@ -433,7 +433,7 @@ async def test_output_is_validated_against_the_listed_schema() -> None:
 async def test_subscription_listens_again_and_says_that_something_may_be_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two streams in a row; the change drops what is cached; the gap between them is told."""
+    """Two streams in a row; the change removes cached results; a gap event comes between them."""
     monkeypatch.setattr("ferrule.client.calls.subscriptions.retry_delay_s", lambda attempt, hint_ms: 0.0)
     listens = 0
 
@@ -475,7 +475,7 @@ async def test_subscription_listens_again_and_says_that_something_may_be_missed(
 
 
 async def test_refused_subscription_raises() -> None:
-    """A server without subscriptions says so; nothing is tried again."""
+    """A server without subscriptions refuses it; the request is not repeated."""
 
     async def handler(exchange: Exchange) -> None:
         await exchange.error(-32601, status=404)
@@ -488,7 +488,7 @@ async def test_refused_subscription_raises() -> None:
 
 
 async def test_redirect_within_the_origin_is_followed_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """Case 11, client side: the slash may be added; the credential never goes elsewhere."""
+    """The slash may be added; the credential never goes elsewhere."""
     from ferrule.transports.http.client import HttpStatusError
 
     async def handler(exchange: Exchange) -> None:

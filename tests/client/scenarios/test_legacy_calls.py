@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_cancelled_call_notifies_a_legacy_server() -> None:
-    """Case 31: time-out and cancellation both send ``notifications/cancelled`` with the request's id."""
+    """Time-out and cancellation both send ``notifications/cancelled`` with the request's id."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -53,7 +53,7 @@ async def test_a_cancelled_call_notifies_a_legacy_server() -> None:
 
 
 async def test_initialize_is_never_cancelled() -> None:
-    """Case 31: the specification forbids it; here the handshake after a lost session is given up."""
+    """The specification forbids it; here the handshake after a lost session is given up."""
     initializes = 0
 
     async def handler(exchange: Exchange) -> None:
@@ -109,7 +109,7 @@ async def test_a_refused_connection_fails_at_once() -> None:
 
 
 async def test_closing_fails_calls_of_other_tasks() -> None:
-    """D1, D3: whoever waits learns at once that the client was closed, from whichever task."""
+    """Waiting tasks get an error at once when another task closes the client."""
 
     async def handler(exchange: Exchange) -> None:
         if not await legacy_basics(exchange):
@@ -203,7 +203,7 @@ async def test_a_success_without_an_answer_is_an_error_at_once(status: int) -> N
 
 
 async def test_questions_of_a_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that floods gets errors, and the call goes on."""
+    """A server that floods gets errors, and the call continues."""
     monkeypatch.setattr("ferrule.transports.http.client.MAX_SERVED", 2)
     answers: list[Any] = []
     release = asyncio.Event()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_get_stream_that_always_closes_is_not_reopened_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Case 4: the number of attempts does not start again with each clean close."""
+    """The number of attempts does not start again with each clean close."""
     monkeypatch.setattr("ferrule.transports.http.listening.retry_delay_s", lambda attempt, hint_ms: 0.0)
 
     async def handler(exchange: Exchange) -> None:
@@ -37,7 +37,7 @@ async def test_get_stream_that_always_closes_is_not_reopened_for_ever(monkeypatc
 
 
 async def test_405_means_no_stream_ever() -> None:
-    """Cases 4 and 6: 405 is permanent, and POST traffic goes on; a hundred times, as it once depended on timing."""
+    """405 is permanent, and POST traffic goes on; a hundred times, as it once depended on timing."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -124,7 +124,7 @@ async def test_call_stream_is_resumed_with_get_after_the_servers_retry() -> None
 
 
 async def test_open_get_stream_never_blocks_a_call() -> None:
-    """Case 25: the GET stream is held open without a byte; calls do not wait for it."""
+    """The GET stream is held open without a byte; calls do not wait for it."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -161,7 +161,7 @@ async def test_answer_on_the_standing_stream_is_taken() -> None:
 
 
 async def test_server_questions_come_over_either_stream() -> None:
-    """A legacy server asks on the call's stream or on the standing one; the same handler answers both."""
+    """A legacy server sends requests on the call's stream or on the GET stream; one handler answers both."""
 
     async def handler(exchange: Exchange) -> None:
         nonlocal standing

@@ -35,7 +35,7 @@ def open_files() -> set[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
 async def test_two_hundred_clients_opened_here_and_closed_there() -> None:
-    """No warning, no leaked task, process, thread or descriptor (D3)."""
+    """No warning, and no leaked task, process, thread or descriptor."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "GET":
@@ -66,11 +66,10 @@ async def test_two_hundred_clients_opened_here_and_closed_there() -> None:
                 await asyncio.create_task(client.aclose())
             del client, clients, targets
             gc.collect()
-        async with asyncio.timeout(30):
-            while server.open_connections or asyncio.all_tasks() - tasks:
+        # What other tests have left behind may be closed meanwhile, so only what is new counts.
+        async with asyncio.timeout(60):
+            while server.open_connections or asyncio.all_tasks() - tasks or open_files() - files:
                 await asyncio.sleep(0.01)
-        gc.collect()
-        assert open_files() == files
         assert threading.active_count() <= threads
 
 

@@ -110,7 +110,7 @@ def test_the_time_of_a_callback_is_not_the_peers(link: tuple[str, str], resets: 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_cap_counts_a_callback_too(link: tuple[str, str]) -> None:
-    """It bounds the whole call, whoever takes the time, and is named."""
+    """It bounds the whole call, callbacks included, and the error names it."""
 
     async def call(client: Any) -> Any:
         return await client.call_tool("slow", timeout_s=1.2, max_total_s=5, on_progress=_slow_callback)

@@ -1,4 +1,4 @@
-"""What an API says when it refuses a request, in whatever form, reaches the model."""
+"""The message with which an API refuses a request, in any form, reaches the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.expose.answers.problems import MAX_PROBLEM_CHARS, problem_text
+from ferrule.expose.answers.problems import MAX_PROBLEM_CHARS, message_text, problem_text
 from tests.expose.callers_for_tests import answer
 
 
@@ -26,6 +26,12 @@ from tests.expose.callers_for_tests import answer
         # Django REST framework, nested three deep
         ({"name": ["This field is required."], "non_field_errors": ["No."]}, ["name: This field is required.", "No."]),
         ({"lines": [{}, {"product": {"code": ["Unknown."]}}]}, ["lines[1].product.code: Unknown."]),
+        # and with fields that have the names of members of other forms
+        (
+            {"title": ["Blank."], "status": ["Not a choice."], "type": ["Unknown."], "url": ["Not a URL."]},
+            ["title: Blank.", "status: Not a choice.", "type: Unknown.", "url: Not a URL."],
+        ),
+        ({"message": ["Too long."], "name": ["Taken."], "code": ["Wrong."]}, ["message: Too long.", "code: Wrong."]),
         # problem details (RFC 9457), with members by extension
         (
             {
@@ -71,6 +77,23 @@ def test_an_html_page_becomes_its_text() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<h1>No</h1><script>steal(", "No"),
+        ("<h1>No</h1><SCRIPT src=x>a<b</script ><p>end", "No end"),
+        ("<style>a</style><style>b</style>No", "No"),
+        ("<scripture>No</scripture>", "No"),
+        ("<script" * 5000, ""),
+        ("<" * 5 + "b>No", "<<<< No"),
+    ],
+)
+def test_a_script_that_does_not_end_takes_the_rest(page: str, text: str) -> None:
+    """As browsers read it. Looking for each end from each beginning would take quadratic time."""
+    said = problem_text(answer(page, status=400, content_type="text/html"))
+    assert said.removeprefix("The API answered 400 Bad Request").strip() == text
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 406, 409, 422, 429, 451, 499])
 def test_any_status_below_500_says_what_was_wrong(status: int) -> None:
     text = problem_text(answer({"fields": {"age": "no"}}, status=status))
@@ -109,3 +132,13 @@ def test_a_deep_answer_is_read_to_a_bound() -> None:
     for _ in range(60):
         body = {"a": [body]}
     assert problem_text(answer(body, status=400)) == "The API answered 400 Bad Request"
+
+
+def test_messages_without_a_response_have_the_same_form_and_bound() -> None:
+    """As of a function that refuses as an API does."""
+    messages = {"amount": ["Too much."], "lines": [{}, {"code": ["Unknown."]}], "non_field_errors": ["No."]}
+    assert message_text(messages, retry_after="5") == (
+        "amount: Too much.\nlines[1].code: Unknown.\nNo.\nTry again after 5 s"
+    )
+    assert message_text(None) == ""
+    assert len(message_text("x" * 9999)) == MAX_PROBLEM_CHARS

@@ -39,7 +39,7 @@ async def test_any_json_is_data(value: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/vnd.api+json; charset=utf-8", "text/json", ""])
-async def test_json_is_told_by_its_media_type(kind: str) -> None:
+async def test_json_is_recognized_by_its_media_type(kind: str) -> None:
     result = await result_of(answer('{"a": 1}', content_type=kind))
     assert result.structured_content == {"a": 1}
 
@@ -79,6 +79,53 @@ async def test_text_is_decoded_by_its_charset() -> None:
     assert texts(await result_of(answer("ü".encode("utf-16"), content_type="text/plain;charset=utf-16"))) == ["ü"]
     unknown = await result_of(answer(latin, content_type="text/plain; charset=klingon"))
     assert unknown.content[0].type == "resource"
+
+
+@pytest.mark.parametrize(
+    "charset", ["undefined", "punycode", "utf-7", "unicode_escape", "zlib", "a\x00b", "\ud800", "x" * 1000]
+)
+async def test_an_unknown_charset_is_not_a_failure(charset: str) -> None:
+    result = await result_of(answer(b"a-b", content_type=f"text/plain; charset={charset}"))
+    assert texts(result) == ["a-b"]
+
+
+async def test_some_wrong_bytes_in_a_text_are_replaced() -> None:
+    """A model can read the rest; base64 of all of it would tell it nothing."""
+    assert texts(await result_of(answer(b"Stra\xdfe", content_type="text/plain"))) == ["Stra\ufffde"]
+    wrong = await result_of(answer(b'{"street": "Stra\xdfe"}', content_type="application/json"))
+    assert texts(wrong) == ['{"street": "Stra\ufffde"}']
+    named = await result_of(answer(b'{"street": "Stra\xdfe"}', content_type="application/json; charset=iso-8859-1"))
+    assert named.structured_content == {"street": "Straße"}
+    assert (await result_of(answer(bytes(range(256)) * 9, content_type="text/plain"))).content[0].type == "resource"
+
+
+@pytest.mark.parametrize("body", [b"NaN", b"[1e999]", b"9" * 100_000, b"[" * 200_000, b'{"a":' * 200_000, b"\x00"])
+async def test_invalid_json_is_shown_unchanged(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Numbers that are none, and any depth: the call was made, and what came back is no failure of ours."""
+    result = await result_of(answer(body, content_type="application/json"))
+    assert not result.is_error
+    assert "is not JSON" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["image/png\r\nX-Evil: 1", "image/*", "audio/\x00", "nonsense", "x/" + "y" * 500])
+async def test_an_invalid_media_type_makes_a_plain_file(kind: str) -> None:
+    result = await result_of(answer(b"\x00\x01", content_type=kind))
+    assert result.content[0].resource.mime_type == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(304, "The API answered 304"), (204, "Done"), (102, "The API answered 102")]
+)
+async def test_only_a_success_without_a_body_is_done(status: int, text: str) -> None:
+    assert texts(await result_of(answer(status=status))) == [text]
+
+
+async def test_what_looks_like_a_result_is_data() -> None:
+    """The API does not speak for the server: its members are data, whatever they are called."""
+    given = {"content": [{"type": "text", "text": "x"}], "isError": True, "_meta": {"a": 1}, "__proto__": {"b": 2}}
+    result = await result_of(answer(given))
+    assert not result.is_error
+    assert result.structured_content == given
 
 
 async def test_a_page_that_is_called_json_is_shown_as_text() -> None:
@@ -138,6 +185,22 @@ async def test_the_arguments_of_the_next_page_stand_beside_the_data(given: Any) 
     result = await call(exposing(PAGES, AnsweringCaller(given)), page=2)
     assert result.structured_content is not None
     assert texts(result)[1:] == ['Next page: call again with {"page":3} and the other arguments as they are']
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("number", "nan", '"nan"'),
+        ("number", "inf", '"inf"'),
+        ("integer", "9" * 400, "9" * 400),
+        ("boolean", "yes", '"yes"'),
+        ("string", "a%0Ab", '"a\\nb"'),
+    ],
+)
+async def test_an_argument_of_the_next_page_is_a_value_of_json(kind: str, value: str, said: str) -> None:
+    raw = {"parameters": [{"name": "page", "in": "query", "schema": {"type": kind}}]}
+    result = await result_of(answer({"next": f"/x?page={value}"}), raw)
+    assert f'{{"page":{said}}}' in texts(result)[-1]
 
 
 async def test_the_next_page_leaves_the_projection_of_the_data_as_it_is() -> None:

@@ -52,8 +52,28 @@ async def test_the_prefix_is_the_applications_own(root: str, has_root: bool, out
         await answer(send, b"")
 
     scope = None if outer is None else {**outer, "app": app if outer["app"] == "self" else object()}
-    await ASGICaller(app, root_path=root, path_has_root=has_root).call(GET, Origin(scope=scope), max_bytes=1)
+    caller = ASGICaller(app, root_path=root, path_has_root=has_root)
+    response = await caller.call(GET, Origin(scope=scope), max_bytes=1)
     assert seen == [expected]
+    assert response.prefix == expected[1]
+
+
+@pytest.mark.parametrize("has_root", [True, False])
+@pytest.mark.parametrize("path", ["/api/v1/items/", "/items/"])
+async def test_a_redirect_that_names_the_prefix_leads_to_the_same_place(path: str, has_root: bool) -> None:
+    """A framework makes an absolute URL of the prefix and the path; the prefix must not stand there twice."""
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["path"], scope["raw_path"]))
+        await answer(send, b"")
+
+    caller = ASGICaller(app, root_path="/api/v1", path_has_root=has_root)
+    await caller.call(ApiRequest(method="GET", path=path), Origin(), max_bytes=1)
+    await caller.call(ApiRequest(method="GET", path="/api/v1/items/", route="/api/v1/items/"), Origin(), max_bytes=1)
+    before = "/api/v1" if has_root else ""
+    assert [path for path, _ in seen] == [f"{before}/items/", f"{before}/api/v1/items/"]
+    assert all(raw == path.encode() for path, raw in seen)
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -70,7 +90,7 @@ async def test_an_application_without_an_answer_is_unavailable(fails: bool) -> N
 
 
 async def test_what_comes_after_the_answer_goes_on(any_backend: Any) -> None:
-    """The call returns; the end of the server waits for the rest, and sees its failure in the log only."""
+    """The call returns; the end of the server waits for the rest, whose failure is logged."""
     go, done = anyio.Event(), anyio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""ferrule.expose.callers.lifespan: an application starts once, whoever needs it."""
+"""ferrule.expose.callers.lifespan: an application starts once for all of its servers."""
 
 from __future__ import annotations
 

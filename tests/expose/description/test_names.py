@@ -68,6 +68,7 @@ def test_argument_names_are_safe_and_differ(wanted: list[tuple[str, str]]) -> No
         ([("id", "path"), ("id", "query"), ("id", "body")], ["id", "id_query", "id_body"]),
         ([("id_body", "query"), ("id", "path"), ("id", "body")], ["id_body", "id", "id_body_2"]),
         ([("filter[name]", "query"), ("$top", "query")], ["filter_name", "top"]),
+        ([("price__gte", "query"), ("price_gte", "query")], ["price__gte", "price_gte"]),  # django-filter
     ],
 )
 def test_the_first_argument_of_a_name_keeps_it(wanted: list[tuple[str, str]], names: list[str]) -> None:

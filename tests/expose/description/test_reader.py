@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ferrule.expose.description.reader import Description, NotADescription, read_description
+from ferrule.expose.description.schemas import SchemaConverter
+from ferrule.expose.documents import load_document
 from ferrule.expose.operations import Operation, UnusableOperation
+from ferrule.expose.requests.build import build_request
+from ferrule.wire.codec import encode
 from tests.expose.documents import FORUM, SHOP, document
 
 
@@ -32,6 +37,33 @@ def input_of(raw: Any, **more: Any) -> dict[str, Any]:
 
 def body(schema: Any, content_type: str = "application/json", **more: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {content_type: {"schema": schema, **more}}}}
+
+
+def test_a_body_with_a_file_is_sent_in_parts_though_it_could_be_json() -> None:
+    """JSON has no bytes; drf-spectacular describes each serializer for all of a view's parsers."""
+    files = {"type": "object", "properties": {"cover": {"type": "string", "format": "binary"}}}
+    plain = {"type": "object", "properties": {"title": {"type": "string"}}}
+    for schema, sent in ((files, "multipart/form-data"), (plain, "application/json")):
+        kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+        found = operation({"requestBody": {"content": {kind: {"schema": schema} for kind in kinds}}})
+        assert found.body is not None
+        assert found.body.content_type == sent
+
+
+def test_a_body_in_parts_is_json_without_a_file_where_the_api_takes_the_same_as_json() -> None:
+    files = {"type": "object", "properties": {"cover": {"type": "string", "format": "binary"}, "a": {}}}
+    other = {"type": "object", "properties": {"cover": {"type": "string"}}}
+    for kind, schema, expected in (
+        ("application/json", files, "application/json"),
+        ("application/json", other, None),
+        ("application/merge-patch+json", files, None),
+    ):
+        content = {kind: {"schema": schema}, "multipart/form-data": {"schema": files}}
+        found = operation({"requestBody": {"required": True, "content": content}})
+        assert found.body is not None
+        assert (found.body.content_type, found.body.json_type) == ("multipart/form-data", expected)
+        headers = dict(build_request(found, {"a": None}).headers)
+        assert headers["content-type"].startswith(expected or "multipart/form-data")
 
 
 # -- broken documents --------------------------------------------------------------------------------------------------
@@ -427,8 +459,164 @@ def test_an_alternative_that_was_simplified_does_not_exclude_the_others() -> Non
     assert jsonschema_rs.validator_for(made).is_valid({"one": {"C": "x"}})
 
 
+def _twenty_megabytes() -> dict[str, Any]:
+    """Eight thousand operations, each of which reaches one of ten groups of 65 schemas that lead to each other."""
+    text = "What it is for, and what it is not for. " * 50
+    schemas = {
+        f"S{group}_{n}": {
+            "type": "object",
+            "description": text,
+            "properties": {
+                "name": {"type": "string", "pattern": "^[^x]{1,40}$", "description": text},
+                "own": _reference(f"S{group}_{n}"),
+                **{f"to_{step}": _reference(f"S{group}_{(n * step + 1) % 65}") for step in (1, 2, 3, 5)},
+            },
+        }
+        for group in range(10)
+        for n in range(65)
+    }
+    paths = {
+        f"/things{n}/{{id}}": {
+            "post": body(_reference(f"S{n % 10}_{n % 65}")) | {"description": text, "summary": text[:60]}
+        }
+        for n in range(8_000)
+    }
+    return document(paths, components={"schemas": schemas})
+
+
+def test_a_document_of_twenty_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each definition is converted once, each pattern tried once, and each schema keeps its bound."""
+    given = json.dumps(_twenty_megabytes()).encode()
+    assert len(given) > 20_000_000
+    converted: Counter[str] = Counter()
+    original = SchemaConverter.convert
+
+    def convert(self: SchemaConverter, raw: Any, *arguments: Any) -> Any:
+        if "own" in raw.get("properties", ()):
+            converted[raw["properties"]["own"]["$ref"]] += 1
+        return original(self, raw, *arguments)
+
+    tried: list[Any] = []
+    check = jsonschema_rs.validator_for
+    monkeypatch.setattr(SchemaConverter, "convert", convert)
+    monkeypatch.setattr(jsonschema_rs, "validator_for", lambda schema: (tried.append(schema), check(schema))[1])
+    found = read_description(load_document(given)[0], max_schema_bytes=MAX_BYTES)
+    assert len(found.operations) == 8_000
+    sizes = [len(encode(each.schemas().input)) for each in found.operations[::7]]
+    assert max(sizes) <= MAX_BYTES
+    assert set(converted.values()) == {1}
+    assert sum("pattern" in schema for schema in tried) == 1
+    assert not any('"pattern"' in json.dumps(schema) for schema in tried[:20] if "pattern" not in schema)
+
+
+def test_wrong_patterns_are_left_out() -> None:
+    """Of a value, and of the names of members; the operation stays."""
+    schema = {
+        "type": "object",
+        "properties": {"pattern": {"type": "string", "pattern": "(?P<a"}, "b": {"patternProperties": {"(": {}}}},
+    }
+    made = input_of(body(schema))
+    assert made["properties"] == {"pattern": {"type": "string"}, "b": {}}
+
+
 def test_eleven_thousand_operations_are_read() -> None:
     paths = {f"/p{n}/{{id}}": {"get": {}, "delete": {}} for n in range(5500)}
     found = read_description(document(paths))
     assert len(found.operations) == 11_000
     assert len({each.name for each in found.operations}) == 11_000
+
+
+# -- what a hostile document would have a model decide -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host", "content-length", "Transfer-Encoding", "Connection", "Expect", "Upgrade", "TE", "Trailer",
+        "Accept-Encoding", "Proxy-Authorization", "Keep-Alive", "Accept", "Content-Type", "Authorization",
+        "X-A\r\nX-Evil", "X A", "X:A", ":path", "X-Ü", "X-A\x00",
+    ],
+)  # fmt: skip
+def test_a_header_of_the_connection_is_no_argument(name: str) -> None:
+    """It would say where the request ends, or to which host it goes; or its name would begin another header."""
+    raw = {"parameters": [{"name": name, "in": "header", "required": True, "schema": {"type": "string"}}]}
+    (operation,) = read_description(document({"/x": {"get": {"operationId": "it", **raw}}})).operations
+    assert operation.parameters == ()
+    assert operation.schemas().input == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize("path", ["/x/../y", "/x/./y", "/x/%2e%2E/y", "/..", "/x\\..\\y", "/x/.."])
+def test_a_path_that_leads_up_is_left_out(path: str) -> None:
+    """Requests are sent only below the base URL, independent of the document."""
+    found = read_description(document({path: {"get": {"operationId": "it"}}, "/y": {"get": {"operationId": "y"}}}))
+    assert [operation.name for operation in found.operations] == ["y"]
+    assert [skipped.path for skipped in found.skipped] == [path]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "maxLength": 10**9, "minLength": 10**9},
+        {"type": "string", "maxLength": 10**30},
+        {"type": "array", "minItems": 10**9, "items": {"type": "integer", "multipleOf": 1e-300}},
+        {"type": "string", "pattern": "(a+)+$"},
+        {"type": "string", "pattern": "(" * 2000 + ")" * 2000},
+        {"type": "string", "pattern": "a{1,1000000000}"},
+        {"type": "string", "pattern": "(?=(a+))\\1b"},
+        {"type": "string", "pattern": "a" * 200_000},
+        {"type": "string", "enum": ["x" * 50] * 10_000},
+        {"enum": [{"a": n} for n in range(10_000)]},
+        {"allOf": [{"type": "object"}] * 10_000},
+        {"properties": {f"p{n}": {"properties": {f"q{m}": {}}} for n in range(100) for m in range(10)}},
+        {"$ref": "#/components/schemas/A"},
+        {"$ref": "#/components/schemas/A/properties/a/properties/a/properties/a"},
+        {"$ref": "#"},
+        {"$ref": "#/paths"},
+        {"$ref": "file:///etc/passwd"},
+        {"$ref": "http://127.0.0.1:1/x.json"},
+        {"$ref": "\x00"},
+        {"$ref": "#/" + "a/" * 100_000},
+        {"default": "x" * 100_000, "description": "y" * 100_000, "title": "z" * 100_000},
+        {"minimum": float("nan"), "maximum": float("inf")},
+        {"not": {"not": {"not": {}}}, "if": {"$ref": "#/components/schemas/A"}, "then": False},
+        {"const": "\ud800"},
+        {"type": "object", "patternProperties": {"(": {}}, "propertyNames": {"pattern": "["}},
+        {"$dynamicRef": "#x", "$recursiveRef": "#", "$vocabulary": {}, "$schema": "http://x.example/s"},
+        {"$id": "http://x.example/a", "$anchor": "b", "$ref": "#b"},
+    ],
+)
+def test_a_schema_of_any_kind_is_usable_bounded_or_left_out(schema: Any) -> None:
+    """And what a call then gives it is judged at once: the validator takes no time that grows with such numbers."""
+    a = {"type": "object", "properties": {"a": {"$ref": "#/components/schemas/A"}}}
+    raw = {
+        "parameters": [{"name": "q", "in": "query", "schema": schema}],
+        "requestBody": {"content": {"application/json": {"schema": {"type": "object", "properties": {"b": schema}}}}},
+        "responses": {"200": {"description": "", "content": {"application/json": {"schema": schema}}}},
+    }
+    given = document({"/x": {"post": {"operationId": "it", **raw}}}, components={"schemas": {"A": a}})
+    found = read_description(given)
+    assert len(found.operations) + len(found.skipped) == 1
+    for operation in found.operations:
+        try:
+            made = operation.schemas()
+        except UnusableOperation:
+            continue
+        assert len(encode(made.input)) <= 25 * 1024
+        validator = jsonschema_rs.validator_for(made.input)
+        for value in ("a" * 30 + "b", [1] * 100, {"a": {"a": {}}}, 7, None):
+            validator.is_valid({"q": value, "b": value})
+
+
+@pytest.mark.parametrize(
+    ("info", "title", "version"),
+    [
+        ({"title": "x" * 1_000_000, "version": "1" * 1_000_000}, "x" * 119 + "…", "1" * 119 + "…"),
+        ({"title": " A\n shop\x00\u202e ", "version": "\n"}, "A shop", "0"),
+        ({"title": 7, "version": 1.5}, "API", "0"),
+        (None, "API", "0"),
+    ],
+)
+def test_title_and_version_are_short_and_plain(info: Any, title: str, version: str) -> None:
+    """They are name and version of the server, which each client gets and shows."""
+    found = read_description({**document({}), "info": info})
+    assert (found.title, found.version) == (title, version)

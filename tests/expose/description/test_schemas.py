@@ -159,3 +159,28 @@ def test_a_schema_that_is_nested_without_end_is_cut() -> None:
     assert schema is True
     assert depth < 100
     assert notes
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (
+            [{"enum": ["a", "b"], "type": "string", "description": "* a"}, {"enum": [""]}],
+            {"type": "string", "enum": ["a", "b", ""], "description": "* a"},
+        ),
+        ([{"enum": [1]}, {"enum": [None]}], {"type": ["integer", "null"], "enum": [1, None]}),
+        ([{"enum": [1]}, {"enum": [True]}], {"type": ["integer", "boolean"], "enum": [1, True]}),
+        ([{"enum": ["a"]}, {"enum": ["a"]}], None),
+        ([{"enum": ["a", None], "type": "string"}, {"enum": [""]}], None),
+        ([{"enum": ["a"]}, {"type": "integer"}], None),
+        ([{"enum": [["a"]]}, {"enum": [""]}], None),
+        ([{"enum": [1.5]}, {"enum": [1]}], None),
+    ],
+)
+def test_alternatives_that_are_enumerations_become_one(keyword: str, parts: Any, expected: Any) -> None:
+    """So that an error names the values; drf-spectacular writes a choice that may be blank as alternatives."""
+    found, notes = convert({keyword: parts}, version="3.0")
+    assert (found, notes) == (expected or {keyword: parts}, [])
+    described, _ = convert({keyword: parts, "description": "of both"}, version="3.0")
+    assert described[keyword] == parts

@@ -225,3 +225,14 @@ def test_a_binary_body_has_the_type_of_its_file() -> None:
     file = FileContents(data=b"\x89PNG", content_type="image/png")
     request = build_request(made, {"body": {}}, files={"body": file})
     assert (request.body, header(request, "content-type")) == (b"\x89PNG", "image/png")
+
+
+@pytest.mark.parametrize("kind", ["a/b\r\nX-Evil: 1", "a/b\n", "a\x00/b", "a/ü", "€"])
+def test_the_type_of_a_file_begins_no_further_header(kind: str) -> None:
+    """A model names it, or a resource of another server."""
+    raw = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+    given = document({"/x": {"post": {"operationId": "it", "requestBody": raw}}})
+    (operation,) = read_description(given).operations
+    files: dict[str, Any] = {"body": FileContents(data=b"x", content_type=kind)}
+    with pytest.raises(InvalidArgument, match="media type"):
+        build_request(operation, {"body": {"text": "x"}}, files=files)

@@ -1,4 +1,4 @@
-"""Asks a server with tasks, as a client of either wire would."""
+"""A client of a server with tasks, in either era."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABLE: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}, "sampli
 
 
 class ModernDispatch(RecordingDispatch):
-    """Also says who sends."""
+    """A dispatch context with the sender's principal."""
 
     transport: Any = RecordingDispatch.transport
 

@@ -26,6 +26,8 @@ class Engine:
         self.queue: asyncio.Queue[str] = asyncio.Queue()
         self.times = 1
         self.is_away = False
+        self.refused = 0
+        self.handled = 0
 
 
 class Executor:
@@ -44,6 +46,7 @@ class Executor:
 
     async def submit(self, delivery: Delivery) -> None:
         if self.engine.is_away:
+            self.engine.refused += 1
             raise ConnectionError
         self.engine.submitted.append(delivery)
         for _ in range(self.engine.times):
@@ -56,11 +59,11 @@ class Executor:
         assert self.run is not None
         async with asyncio.TaskGroup() as group:
             while True:
-                group.create_task(_awaited(self.run(await self.engine.queue.get())))
+                group.create_task(self._handle(self.run(await self.engine.queue.get())))
 
-
-async def _awaited(run: Any) -> None:
-    await run
+    async def _handle(self, run: Any) -> None:
+        await run
+        self.engine.handled += 1
 
 
 class Site:
@@ -125,7 +128,7 @@ async def until(condition: Any) -> None:
 
 
 async def test_a_task_runs_where_it_was_brought_to_and_only_there(site: Site) -> None:
-    """The process that took the call runs nothing; the handle is out before anybody has begun."""
+    """The process that received the call does not run the task; the client gets its id before the task begins."""
     async with site.web() as client:
         task_id = (await client.call("work"))["taskId"]
         assert tasks_of(client.app).running_here == 0
@@ -142,25 +145,24 @@ async def test_a_task_that_is_delivered_many_times_runs_once(site: Site) -> None
     async with site.web() as client, site.worker("one") as one, site.worker("two") as two:
         task_id = (await client.call("work"))["taskId"]
         await until(lambda: site.effects == ["a"])
-        await until(site.engine.queue.empty)
-        await asyncio.sleep(0.1)
+        await until(lambda: site.engine.handled == 4)  # all deliveries but the one that runs the task
         assert tasks_of(one).running_here + tasks_of(two).running_here == 1
         site.go.set()
         await client.until(task_id)
         site.engine.queue.put_nowait(task_id)  # late, after its end
-        await asyncio.sleep(0.1)
+        await until(lambda: site.engine.handled == 6)
     assert site.effects == ["a", "b"]
 
 
 async def test_a_delivery_that_got_lost_is_made_again(site: Site) -> None:
-    """And so is one that the engine did not take; whoever called hears of neither."""
+    """Also one that the engine refused; the client is not affected."""
     site.go.set()
     async with site.web() as client:
         lost = (await client.call("work"))["taskId"]
         site.engine.queue.get_nowait()
         site.engine.is_away = True
         refused = (await client.call("work"))["taskId"]
-        await asyncio.sleep(0.05)
+        await until(lambda: site.engine.refused)
         site.engine.is_away = False
         async with site.worker("one"):
             for task_id in (lost, refused):
@@ -176,8 +178,7 @@ async def test_a_task_that_is_cancelled_before_it_begins_never_does(site: Site) 
         await client.ask("tasks/cancel", taskId=task_id)
         assert [delivery.task_id for delivery in site.engine.withdrawn] == [task_id]
         async with site.worker("one"):
-            await until(site.engine.queue.empty)
-            await asyncio.sleep(0.05)
+            await until(lambda: site.engine.handled == 1)
     assert not site.effects
 
 
@@ -196,7 +197,7 @@ async def test_a_worker_that_stops_hands_its_tasks_to_another(site: Site) -> Non
 
 
 async def test_a_task_whose_web_process_ends_goes_to_a_worker(site: Site) -> None:
-    """A call that became a task late runs where it was taken; it is not resumable here, so it fails and says why."""
+    """A call that became a task late runs in its own process; if it is not resumable it fails with the reason."""
     async with site.web() as client:
         task_id = (await client.call("lasting"))["taskId"]
         assert tasks_of(client.app).running_here == 1
@@ -229,7 +230,7 @@ async def test_questions_and_status_of_a_legacy_client_find_their_way(site: Site
 
 
 def test_an_engine_needs_a_store_that_its_processes_see() -> None:
-    """Nobody else would find the records."""
+    """Other processes could not find the records."""
     app = MCPServer("x")
     with pytest.raises(ValueError, match="all its processes see"):
         app.add_extension(Tasks(executor=Executor(Engine())))

@@ -151,7 +151,7 @@ def test_the_page_shows_that_the_inspector_ended(tmp_path: Path, browser: Any) -
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the browser is a shell script here")
 def test_the_browser_is_started_with_a_ticket(tmp_path: Path, browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not with the token: everybody on the machine can read a command line. The ticket works once."""
+    """Not with the token: every user of the machine can read a command line. The ticket works once."""
     asked = tmp_path / "asked"
     program = tmp_path / "browser"
     program.write_text(f'#!/bin/sh\nprintf %s "$1" > {asked}.part && mv {asked}.part {asked}\n')

@@ -87,7 +87,7 @@ def stock() -> list[Row]:
 
 @app.tool
 async def order(product: str, ctx: Context) -> str:
-    """Order something; asks for the size first."""
+    """Order something, after a question for the size."""
     answer = await ctx.elicit(f"How shall the {product} be?", Consent)
     if answer.data is None:
         return f"Nothing ordered: {answer.action}."

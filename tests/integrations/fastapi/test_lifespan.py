@@ -90,17 +90,23 @@ async def test_mounted_in_the_application_itself(mode: str) -> None:
     assert server.name == "living"
 
 
-async def test_a_mounted_server_is_also_used_alone() -> None:
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_mounted_server_is_also_used_alone(backend: str) -> None:
     """Its start starts the application, and that starts the endpoint, which must not wait for the first."""
     from ferrule.integrations.fastapi import mount
 
+    pytest.importorskip(backend)  # environments with other versions have no trio
     events: list[str] = []
     app = living(events)
     server = expose(app, include="*")
     mount(app, server)
-    with anyio.fail_after(60):
-        async with Client(server) as client:
-            assert (await client.call_tool("pool", {})).text == "pool 1"
+
+    async def use() -> None:
+        with anyio.fail_after(60):
+            async with Client(server) as client:
+                assert (await client.call_tool("pool", {})).text == "pool 1"
+
+    anyio.run(use, backend=backend)
     assert events == ["start", "end"]
 
 
@@ -129,6 +135,22 @@ async def test_mounted_by_routes_and_by_starlettes_own_mount() -> None:
     async with over_http(app, path="/sub/mcp") as client:
         assert (await client.call_tool("pool", {})).text == "pool 2"
     assert events == ["start", "end"] * 2
+
+
+@both_eras
+async def test_an_application_that_is_itself_mounted_starts_with_the_first_request(mode: str) -> None:
+    """Its host runs no lifespan of it. The server starts it, and that asks for the endpoint that is just starting."""
+    from ferrule.integrations.fastapi import mount
+
+    events: list[str] = []
+    inner = living(events)
+    mount(inner, expose(inner, include="*"))
+    host = FastAPI()
+    host.mount("/sub", inner)
+    with anyio.fail_after(60):
+        async with over_http(host, mode, path="/sub/mcp") as client:
+            assert (await client.call_tool("pool", {})).text == "pool 1"
+    assert events[0] == "start"
 
 
 async def test_a_lifespan_that_uses_the_exposed_server_does_not_start_itself() -> None:

@@ -316,7 +316,7 @@ async def test_the_lists_of_parents_are_fresh_too(mode: str) -> None:
 
 @both_eras
 async def test_clients_that_listen_hear_of_a_change_that_another_one_found(mode: str) -> None:
-    """The change is noticed when somebody lists, and told to all."""
+    """The change is detected at a list of one client, and all subscribers are notified."""
     app = FastAPI()
 
     @app.get("/a")
@@ -343,9 +343,49 @@ async def test_clients_that_listen_hear_of_a_change_that_another_one_found(mode:
 
 
 async def test_a_pattern_that_matches_nothing_stops_the_start() -> None:
-    """A misspelt tag exposes nothing, and nobody would notice."""
+    """A misspelt tag would expose nothing, without any error."""
     app = FastAPI()
     app.get("/users", tags=["users"])(list)
     with pytest.raises(NothingMatches, match="did you mean 'users'"):
         async with Client(expose(app, include="tag:usres")):
             pass
+
+
+async def test_a_value_leads_to_its_own_route_as_the_router_has_them() -> None:
+    """By their order, converters, methods and included routers; what is hidden is a route, and a websocket is none."""
+    app, router = FastAPI(), APIRouter(prefix="/users")
+
+    @router.get("/first/{name}")
+    def first(name: str) -> str:
+        return f"first {name}"
+
+    @router.get("/first/never")
+    def never() -> str:
+        return "never reached"
+
+    @router.get("/count/{number:int}", include_in_schema=False)
+    def count(number: int) -> str:
+        return "hidden"
+
+    @router.get("/count/{name}")
+    def named(name: str) -> str:
+        return name
+
+    @router.post("/count/all")
+    def all_of_them() -> str:
+        return "all"
+
+    @router.websocket("/count/live")
+    async def live(socket: WebSocket) -> None:
+        raise AssertionError
+
+    app.include_router(router)
+    app.mount("/users/count/files", FastAPI())
+    for name in ("never", "x", "NEVER"):
+        assert structured(await called(app, "first", {"name": name})) == f"first {name}"
+    for name in ("all", "live", "five", "5x"):
+        assert structured(await called(app, "named", {"name": name})) == name
+    for name in ("5", "files/x", ".."):
+        refused = await called(app, "named", {"name": name})
+        assert refused.is_error
+        assert "path" in refused.text

@@ -10,6 +10,7 @@ import pytest
 
 from ferrule import Client
 from ferrule.expose import expose
+from ferrule.integrations.fastapi import mount
 from tests.integrations.fastapi.support import IS_NEW, Item, both_eras, called, structured, tools_of
 from tests.integrations.serving import over_http
 
@@ -245,7 +246,7 @@ async def test_an_answer_does_not_wait_for_background_tasks() -> None:
 
 
 async def test_streams_and_files() -> None:
-    """A stream of lines, a text file, a picture, a large file as a link, and an endless stream that is cut."""
+    """A stream of lines, a text file, a picture, and an endless stream that is cut: a link where one can be opened."""
     app = FastAPI()
     produced = 0
 
@@ -276,14 +277,20 @@ async def test_streams_and_files() -> None:
 
         return StreamingResponse(parts(), media_type="application/octet-stream")
 
-    async with Client(expose(app, include="*", max_response_bytes=200_000)) as client:
+    server = expose(app, include="*", max_response_bytes=200_000)
+    async with Client(server) as client:
         assert (await client.call_tool("lines", {})).text == "one\ntwo\n"
         assert "def test_streams_and_files" in (await client.call_tool("file", {})).text
         shown = (await client.call_tool("picture", {})).content[0]
         assert (shown.type, shown.mime_type) == ("image", "image/png")
-        link = (await client.call_tool("endless", {})).content[0]
-        assert (link.type, link.uri) == ("resource_link", "http://localhost/endless")
+        assert "larger than 200,000 bytes" in (await client.call_tool("endless", {})).text
     assert produced == 201  # 200,000 bytes, and what is above
+    mount(app, server)
+    async with over_http(app) as client:
+        link = (await client.call_tool("endless", {})).content[0]
+    assert link.type == "resource_link"
+    assert link.uri.startswith("http://127.0.0.1:")
+    assert link.uri.endswith("/endless")
 
 
 async def test_calls_do_not_block_each_other() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -19,6 +16,7 @@ import pytest
 
 from ferrule import Client
 from tests.conftest import ROOT
+from tests.host_processes import hosted, program_environment
 
 pytest.importorskip("flask")
 
@@ -26,67 +24,6 @@ pytestmark = pytest.mark.anyio
 
 TARGET = "tests.integrations.flask.hosted:app"
 CALLS = 12
-
-
-class Host:
-    """A server in a process of its own.
-
-    Attributes:
-        url: of the endpoint.
-        process: of the server.
-        lines: what it has written so far.
-    """
-
-    def __init__(self, command: list[str], listening: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", *command],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self.url = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = re.search(listening, line)
-            if found is not None:
-                self.url = f"http://127.0.0.1:{found[1]}/mcp"
-                break
-        assert self.url, "".join(self.lines)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.lines.extend(self.process.stderr)
-
-    def stop(self) -> int:
-        """End it as an operator does; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(60)
-        finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-        self._reader.join(10)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-        return code
-
-
-@contextlib.contextmanager
-def hosted(command: list[str], listening: str = r"Listening at: http://127\.0\.0\.1:(\d+)") -> Generator[Host]:
-    host = Host(command, listening)
-    try:
-        yield host
-    finally:
-        if host.process.poll() is None:
-            host.stop()
 
 
 async def use(url: str, mode: str) -> set[int]:
@@ -121,7 +58,7 @@ GUNICORN = ["gunicorn", "--bind", "127.0.0.1:0", "--timeout", "120", "--graceful
     ids=["processes", "preloaded", "threads"],
 )
 async def test_gunicorn_serves_both_eras(options: list[str]) -> None:
-    """A worker with one thread has nobody else who could answer what a tool asks of the application."""
+    """A worker with one thread could not answer a tool's request to the application by itself."""
     with hosted([*GUNICORN, *options]) as host:
         for mode in ("auto", "2025-06-18"):
             pids = await use(host.url, mode)
@@ -199,13 +136,14 @@ async def test_the_endpoint_may_be_dispatched_by_werkzeug() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork()")
 def test_a_process_that_has_served_may_fork() -> None:
-    """As a host that forks later: the child has no event loop of its parent's, and begins anew."""
+    """As a host that forks later: the child has no event loop and no worker thread of its parent's, and begins anew."""
     program = (
         "import os\n"
         "from tests.integrations.flask.calls import wsgi_call\n"
         "from tests.integrations.flask.hosted import app\n"
         "def call():\n"
-        "    return str(os.getpid()) in wsgi_call(app, 'item', {}, '/mcp', '127.0.0.1', number=1)\n"
+        "    answers = [wsgi_call(app, name, {}, '/mcp', '127.0.0.1', number=1) for name in ('item', 'plain')]\n"
+        "    return str(os.getpid()) in answers[0] and answers[1] == '2'\n"
         "assert call()\n"
         "child = os.fork()\n"
         "if not child:\n"
@@ -216,7 +154,7 @@ def test_a_process_that_has_served_may_fork() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        env=program_environment(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -408,7 +408,7 @@ async def test_the_prefix_of_a_mounted_application_stands_in_its_links_and_redir
 
 
 async def test_without_an_outer_request_the_application_has_its_own_name() -> None:
-    """Over stdio nobody says which host is meant; links are those of the configured one."""
+    """Over stdio there is no ``Host``, so links have the configured one."""
     app, _ = guarded()
     app.config.update(SERVER_NAME="books.example", PREFERRED_URL_SCHEME="https")
 

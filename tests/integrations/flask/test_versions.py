@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, peer_program
 
 FOLDER = Path(__file__).parent
 
@@ -29,14 +29,9 @@ FOLDER = Path(__file__).parent
     ],
 )
 def test_other_versions_do_the_same(environment: str, files: list[str]) -> None:
-    cache = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
-    python = cache / f"flask-{environment}" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not python.exists():
-        if os.environ.get("FERRULE_REQUIRE_PEERS"):
-            pytest.fail(f"no environment {python.parent.parent.name}, though scripts/test installs it")
-        pytest.skip(f"no environment {python.parent.parent.name} (scripts/test installs it)")
+    python = peer_program(f"flask-{environment}")
     done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(FOLDER / name) for name in files)],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(str(FOLDER / name) for name in files)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, peer_program
 
 FOLDER = Path(__file__).parents[1]
 FASTAPI = FOLDER / "fastapi"
@@ -25,15 +25,10 @@ FASTAPI = FOLDER / "fastapi"
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_other_versions_do_the_same(environment: str, files: list[Path]) -> None:
-    cache = Path(os.environ.get("FERRULE_CACHE", ROOT / ".cache"))
-    python = cache / environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not python.exists():
-        if os.environ.get("FERRULE_REQUIRE_PEERS"):
-            pytest.fail(f"no environment {environment}, though scripts/test installs it")
-        pytest.skip(f"no environment {environment} (scripts/test installs it)")
+    python = peer_program(environment)
     done = subprocess.run(
         # What old versions are warned of by what is newer than they are says nothing of ours.
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", *map(str, files)],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "filterwarnings=", *map(str, files)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

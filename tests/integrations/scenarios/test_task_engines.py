@@ -100,7 +100,7 @@ def site(engine: str, redis_url: str, tmp_path: Path) -> Any:
 
 
 async def until_at(handle: TaskHandle, number: int, *, not_in: set[int] = frozenset()) -> int:  # type: ignore[assignment]
-    """The process that has told of this step."""
+    """Return the process that has reported this step."""
     while True:
         state: TaskState = await handle.status()
         at, _, pid = (state.message or "").partition(" ")
@@ -124,7 +124,7 @@ async def test_a_killed_worker_s_task_goes_on_in_another_and_repeats_no_step(sit
 
 
 async def test_a_task_that_cannot_be_resumed_fails_and_says_why(site: Site) -> None:
-    """Nobody polls for ever."""
+    """A client must not poll for ever."""
     async with site.client(MODERN) as client:
         handle = await client.start_tool("fragile")
         site.kill(await until_at(handle, 0))

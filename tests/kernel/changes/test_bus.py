@@ -1,4 +1,4 @@
-"""What changed, told to whoever listens."""
+"""Changes, delivered to the listeners that subscribed to them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from ferrule import Client, MCPServer
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, ListenFilter, SubscriptionBus
 from tests.kernel.harness import settled
+from tests.profiling import PythonCalls
 
 TOOLS = Event.list_changed("tools")
 
 
 def hears(filter: ListenFilter, event: Event) -> bool:
-    """Whether one listener with this filter hears an event."""
+    """Return whether a listener with this filter gets an event."""
     bus = SubscriptionBus()
     with bus.listen(filter) as listener:
         bus.publish(event)
@@ -67,7 +68,7 @@ def test_an_extensions_topic_needs_its_method_too() -> None:
 
 
 def test_an_event_that_already_waits_is_not_added_again() -> None:
-    """A second "tools changed" says nothing new; other params do."""
+    """A second "tools changed" has no new information; an event with other params does."""
     bus = SubscriptionBus()
     listener = bus.listen(ListenFilter(["tools"], topics=[("m", "t")]))
     for _ in range(3):
@@ -151,7 +152,7 @@ def test_a_gap_announces_no_resource_that_the_listener_may_not_see() -> None:
 
 
 def test_a_gap_with_more_resources_than_the_buffer_holds_ends_the_listener() -> None:
-    """As any overflow: the client subscribes again and knows why."""
+    """As for any overflow: the client subscribes again after the error."""
     bus = SubscriptionBus(max_events=3)
     listener = bus.listen(ListenFilter(uris=[f"r://{number}" for number in range(9)]))
     bus.deliver_gap()
@@ -312,3 +313,45 @@ def test_a_listener_of_a_kind_and_of_a_topic_gets_an_event_once() -> None:
     listener = bus.listen(ListenFilter(["tools"], topics=[(TOOLS.method, TOOLS.topic)]))
     bus.publish(TOOLS)
     assert listener.drain() == [TOOLS]
+
+
+@pytest.mark.anyio
+async def test_an_event_is_few_python_calls_for_each_of_many_listeners() -> None:
+    """It is added, wakes its waiter, and that waits again: thousands of streams may listen to one change."""
+    bus, heard = SubscriptionBus(), 0
+
+    async def hear() -> None:
+        nonlocal heard
+        with bus.listen(ListenFilter(kinds=("tools",))) as listener:
+            while await listener.next() is not None:
+                heard += 1
+
+    tasks = [asyncio.ensure_future(hear()) for _ in range(100)]
+    for _ in range(2):  # the first wait of a listener asks for the event loop
+        await settled()
+        bus.publish(TOOLS)
+    await settled()
+    with PythonCalls() as calls:
+        bus.publish(TOOLS)
+        await settled()
+    assert heard == 300
+    assert calls.of("ferrule/") <= 8 * 100 + 10, calls.most_common(10)
+    bus.end_all()
+    await asyncio.gather(*tasks)
+
+
+def test_a_listener_that_gives_up_one_topic_keeps_the_others() -> None:
+    """And may take up the same one again."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(topics=[("m", "1"), ("m", "2")]))
+    listener.discard_topic("m", "1")
+    listener.discard_topic("m", "no such")
+    for topic in ("1", "2"):
+        bus.deliver(Event("m", topic))
+    assert [event.topic for event in listener.drain()] == ["2"]
+    assert ("m", "2") in listener.filter.topics
+    listener.discard_topic("m", "2")
+    listener.add_topic("m", "1")
+    for topic in ("1", "2"):
+        bus.deliver(Event("m", topic))
+    assert [event.topic for event in listener.drain()] == ["1"]

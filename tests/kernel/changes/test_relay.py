@@ -23,7 +23,7 @@ ALL = ListenFilter(["tools"], ["r://1"])
 
 
 class FlakyChannel(MemoryChannel):
-    """Fails as often as it is told to."""
+    """Fails a given number of times."""
 
     failures = 0
 
@@ -35,7 +35,7 @@ class FlakyChannel(MemoryChannel):
 
 
 async def test_a_change_reaches_every_process_once() -> None:
-    """The one that publishes it hears it from itself, and not again from the channel."""
+    """The publishing process delivers it directly, and not a second time from the channel."""
     channel = MemoryChannel()
     here, there = SubscriptionBus(), SubscriptionBus()
     async with relayed(here, channel), relayed(there, channel):

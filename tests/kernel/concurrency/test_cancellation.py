@@ -1,8 +1,9 @@
-"""Who ends a request: the decision by itself, and what `run_interruptible` sees of the event loop."""
+"""What ended a request: the decision by itself, and `run_interruptible` on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import signal
@@ -18,10 +19,12 @@ from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.kernel.concurrency.cancellation import (
     BodyExit,
     Interruptible,
+    _is_interrupted,
     ends_request,
     failure_of,
     is_cancellation,
     run_interruptible,
+    take_back_left_over,
 )
 from ferrule.kernel.runner import serve_dual_era_loop
 from ferrule.kernel.server import CallNext, ServerRequestContext
@@ -39,7 +42,7 @@ def decide(error: BaseException, **facts: Any) -> bool:
 
 
 async def test_only_a_requested_cancellation_ends_the_request() -> None:
-    """The peer or a shutdown (the carrier says so), a scope around, or a ``cancel()`` from outside."""
+    """By the peer or a shutdown (a fact of the carrier), an outer scope, or a ``cancel()`` from outside."""
     error = CANCELLED()
     assert not decide(error)
     assert decide(error, asked=True)
@@ -69,17 +72,17 @@ async def test_what_is_raised_while_a_cancellation_is_handled_is_that_cancellati
 
 @pytest.mark.parametrize("error", [ValueError(), ExceptionGroup("x", [ValueError()]), BodyExit(SystemExit(2))])
 async def test_an_exception_never_ends_a_request(error: Exception) -> None:
-    """Whoever asked for what: it is answered, or dropped by who asked."""
+    """The request gets a response, or is dropped because its sender cancelled it."""
     assert not decide(error, asked=True, scope_is_cancelled=True, interruption=error)
 
 
 async def test_a_generator_exit_counts_where_the_coroutine_is_closed() -> None:
-    """The interpreter closes what nobody will run to its end."""
+    """The interpreter closes a coroutine that will not be resumed."""
     assert not decide(GeneratorExit(), asked=True)
     assert decide(GeneratorExit(), interruption=GeneratorExit())
 
 
-async def test_an_exit_in_a_body_is_none_of_the_process() -> None:
+async def test_an_exit_in_a_body_does_not_end_the_process() -> None:
     """argparse calls ``sys.exit``; a `KeyboardInterrupt` may be raised by hand."""
 
     def raised(error: BaseException) -> BaseException:
@@ -147,7 +150,7 @@ async def test_a_group_is_judged_by_what_is_in_it() -> None:
 
 
 async def test_a_context_without_proof_is_judged_by_the_task() -> None:
-    """A carrier of somebody else: all that can be known is whether its task is being cancelled."""
+    """In another library's carrier only one fact is known: whether its task is being cancelled."""
 
     class Foreign:
         cancel_requested = False
@@ -177,7 +180,7 @@ class Noted(Interruptible):
 
 
 async def test_a_body_is_driven_like_any_awaitable(any_backend: str) -> None:
-    """Results, errors and cancellations of scopes included; told once that it waits, and not if it never does."""
+    """With results, errors and cancellations of scopes; the callback for waiting is called once, if it waits."""
     noted = Noted()
 
     async def at_once() -> int:
@@ -215,7 +218,7 @@ class Failing:
 
 
 async def test_what_the_body_raises_has_no_context_of_ours() -> None:
-    """Its traceback says nothing of a cancellation that the body had done with."""
+    """Its traceback has nothing of a cancellation that the body has handled."""
 
     async def body() -> None:
         try:
@@ -351,7 +354,7 @@ async def test_a_timeout_of_the_body_is_its_own_affair() -> None:
 
 
 async def test_a_generator_exit_of_a_task_that_the_body_awaits_is_a_failure() -> None:
-    """Python closes the frames below whoever awaits it; the task itself goes on."""
+    """Python closes the frames below the awaiting one; the task itself continues."""
 
     async def other() -> None:
         await asyncio.sleep(0)
@@ -382,7 +385,7 @@ async def test_a_body_that_is_closed_is_left_alone(any_backend: str) -> None:
 
 
 async def test_a_failure_has_what_was_raised_as_its_cause() -> None:
-    """For the log; and its text says what it was."""
+    """For the log; its text names the exception."""
     raised = SystemExit(2)
     failure = failure_of(raised, Interruptible())
     assert isinstance(failure, BodyExit)
@@ -479,7 +482,7 @@ async def test_a_caller_in_the_same_process_may_stop_waiting(tool: str, mode: st
 
 
 async def test_a_withdrawn_request_gets_no_response_for_any_exception() -> None:
-    """What comes of its clean-up is logged and goes nowhere."""
+    """The outcome of its clean-up is only logged."""
     app: MCPServer[Any] = MCPServer("x")
     ended = anyio.Event()
 
@@ -501,7 +504,7 @@ async def test_a_withdrawn_request_gets_no_response_for_any_exception() -> None:
 
 
 async def test_the_end_of_the_connection_cancels_what_runs() -> None:
-    """A shutdown is nobody's failure: nothing is logged as one."""
+    """A shutdown is not a failure, so nothing is logged as one."""
     app, ended = waiting()
     async with serving(app.lowlevel, serve_dual_era_loop, drain_s=0) as peer:
         peer.send(modern(1, "tools/call", {"name": "wait", "arguments": {}}))
@@ -620,3 +623,74 @@ async def test_a_process_outlives_what_its_tools_raise() -> None:
     assert (answers.keys(), failed) == ({0, 1, 2, 3}, {1, 2, 3})
     assert found.returncode == 0
     assert all(word in found.stderr for word in ("SystemExit", "KeyboardInterrupt", "CancelledError"))
+
+
+def test_only_the_main_task_of_a_runner_is_interrupted_by_ctrl_c() -> None:
+    """And only once the signal has come; other tasks that are cancelled are cancelled by the program."""
+    before = signal.getsignal(signal.SIGINT)
+
+    async def main() -> list[bool]:
+        task = asyncio.current_task()
+        assert task is not None
+        other = asyncio.ensure_future(asyncio.sleep(0))
+        found = [_is_interrupted(task)]
+        signal.raise_signal(signal.SIGINT)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        task.uncancel()
+        found += [_is_interrupted(task), _is_interrupted(other), _is_interrupted(None)]
+        await other
+        return found
+
+    try:
+        # What `asyncio.Runner` looks for; a background process ignores the signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert asyncio.run(main()) == [False, True, False, False]
+
+        async def current() -> bool:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            return _is_interrupted(asyncio.current_task())
+
+        assert asyncio.run(current()) is False
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("left_over", [2, 1, 0, -1])
+async def test_a_count_that_was_taken_back_is_not_taken_back_again(left_over: int) -> None:
+    """Each scope of a body asks for it when it ends."""
+    request = Interruptible()
+    request.left_over = left_over
+    take_back_left_over(request)
+    assert request.left_over == 0
+    take_back_left_over(None)
+
+
+def test_what_failed_groups_of_a_body_leave_is_taken_back_and_nothing_else() -> None:
+    """A cancellation that the task had before the body is not the body's."""
+
+    async def fails() -> None:
+        raise ValueError
+
+    async def body() -> str:
+        await asyncio.sleep(0)
+        for _ in range(2):
+            with contextlib.suppress(ExceptionGroup):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fails())  # while the group waits for its end
+        return "done"
+
+    async def main(before: int) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        for _ in range(before):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        assert await run_interruptible(body(), Interruptible()) == "done"
+        found = task.cancelling()
+        for _ in range(before):
+            task.uncancel()
+        return found
+
+    assert [asyncio.run(main(before)) for before in range(3)] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""First steps without a scheduled task: what a body sees of asyncio is what it sees in a task of its own."""
+"""First steps without a scheduled task: asyncio behaves for the body as in a task of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.kernel.concurrency.first_step import Begun, FirstSteps, LentTasks, Rest, first_steps
+from ferrule.kernel.concurrency.first_step import FirstSteps, LentTasks, Rest, StartedCoroutine, first_steps
 
 VALUE: ContextVar[str] = ContextVar("value", default="none")
 
@@ -18,7 +18,7 @@ KINDS = [LentTasks, *([FirstSteps] if sys.version_info >= (3, 12) else [])]
 
 
 class Runner:
-    """Runs bodies as the fast path does: the first step at once, the rest as a coroutine around `Begun`."""
+    """Runs bodies as the fast path does: the first step at once, the rest as a coroutine around `StartedCoroutine`."""
 
     def __init__(self, kind: type[FirstSteps]) -> None:
         self.adopted: list[asyncio.Task[Any]] = []
@@ -32,31 +32,26 @@ class Runner:
 
         def callback() -> None:
             for body in bodies:
-                self.steps.run(self._step, body)
+                self.steps.run(self._work(body), self._wait, body)
             done.set_result(None)
 
         self.loop.call_soon(callback)
         await done
 
-    def _step(self, body: Callable[[], Coroutine[Any, Any, Any]]) -> Rest | None:
-        coroutine = body()
+    async def _work(self, body: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         try:
-            pending = coroutine.send(None)
-        except StopIteration as stop:
-            self.outcomes.append(stop.value)
-            return None
-        except Exception as error:
-            self.outcomes.append(error)
-            return None
-        rest = self._rest(Begun(coroutine, pending))
-        return rest, rest.send(None)
-
-    async def _rest(self, begun: Begun) -> None:
-        try:
-            self.outcomes.append(await begun)
+            self.outcomes.append(await body())
         except BaseException as error:
             self.outcomes.append(error)
-            raise
+            if not isinstance(error, Exception):
+                raise
+
+    def _wait(self, body: object, work: Coroutine[Any, Any, Any], pending: Any) -> Rest | None:
+        rest = self._rest(StartedCoroutine(work, pending))
+        return rest, rest.send(None)
+
+    async def _rest(self, begun: StartedCoroutine) -> None:
+        await begun
 
     async def settle(self) -> list[Any]:
         """All outcomes, once everything that was adopted has ended."""
@@ -79,7 +74,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @every_kind
 def test_a_body_that_does_not_wait_is_over_when_it_was_begun(kind: type[FirstSteps]) -> None:
-    """And it makes no task that goes on."""
+    """No task is made for it."""
 
     async def test(runner: Runner) -> None:
         async def body() -> str:
@@ -259,12 +254,12 @@ def test_what_a_first_step_raises_beyond_exceptions_goes_through(kind: type[Firs
     async def test(runner: Runner) -> None:
         raised: list[str] = []
 
-        def interrupted() -> Rest | None:
+        async def interrupted() -> None:
             raise KeyboardInterrupt
 
         def callback() -> None:
             try:
-                runner.steps.run(interrupted)
+                runner.steps.run(interrupted(), runner._wait, None)
             except KeyboardInterrupt:
                 raised.append("interrupt")
 
@@ -286,9 +281,9 @@ def test_begun_gives_what_the_first_step_gave() -> None:
     """A value, an error, or what is waited for."""
 
     async def test() -> None:
-        assert await Begun.returned(3) == 3
+        assert await StartedCoroutine.returned(3) == 3
         with pytest.raises(ValueError, match="no"):
-            await Begun.raised(ValueError("no"))
+            await StartedCoroutine.raised(ValueError("no"))
 
     asyncio.run(test())
 
@@ -300,5 +295,61 @@ def test_this_python_gets_what_it_can() -> None:
         made = first_steps(asyncio.get_running_loop(), lambda _: None)
         assert type(made) is (FirstSteps if sys.version_info >= (3, 12) else LentTasks)
         made.close()
+
+    asyncio.run(test())
+
+
+def test_closing_a_begun_coroutine_runs_its_clean_up() -> None:
+    """As of any coroutine that is not awaited to its end."""
+
+    async def test() -> None:
+        ended: list[str] = []
+
+        async def body() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append("closed")
+
+        coroutine = body()
+        waiting = StartedCoroutine(coroutine, coroutine.send(None)).__await__()
+        next(waiting)
+        waiting.close()
+        assert ended == ["closed"]
+
+    asyncio.run(test())
+
+
+def test_an_error_is_raised_into_a_begun_coroutine_where_it_waits() -> None:
+    """It may handle it, and then return or wait again."""
+
+    async def test() -> None:
+        async def body() -> str:
+            try:
+                await asyncio.sleep(1000)
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        async def patient() -> str:
+            for _ in range(3):
+                try:
+                    await asyncio.sleep(0)
+                except ValueError:
+                    continue
+            return "slept"
+
+        coroutine = body()
+        waiting = StartedCoroutine(coroutine, coroutine.send(None)).__await__()
+        next(waiting)
+        with pytest.raises(StopIteration, match="no"):
+            waiting.throw(ValueError("no"))
+        coroutine = patient()
+        waiting = StartedCoroutine(coroutine, coroutine.send(None)).__await__()
+        next(waiting)
+        waiting.throw(ValueError("no"))
+        next(waiting)
+        with pytest.raises(StopIteration, match="slept"):
+            next(waiting)
 
     asyncio.run(test())

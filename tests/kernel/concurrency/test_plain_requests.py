@@ -45,13 +45,18 @@ class Clock:
             entry[1]()
 
 
+def set_deadline(deadlines: Deadlines, request: PlainRequest, wait_s: float) -> None:
+    request.deadline = deadlines.now() + wait_s
+    deadlines.note(request.deadline)
+
+
 async def test_one_timer_serves_all_requests() -> None:
     """It is moved only for a deadline before all others."""
     clock: Any = Clock()
     requests = {id: PlainRequest(clock) for id in range(4)}
     deadlines = Deadlines(clock, requests)
     for id, wait_s in enumerate((10, 20, 5, 20)):
-        deadlines.add(requests[id], wait_s)
+        set_deadline(deadlines, requests[id], wait_s)
         assert len(clock.timers) == 1
     clock.advance(105)
     assert [request.future.done() for request in requests.values()] == [False, False, True, False]
@@ -64,7 +69,7 @@ async def test_one_timer_serves_all_requests() -> None:
     assert requests[1].future.done()
     assert requests[3].future.done()
     assert clock.timers == []
-    deadlines.add(PlainRequest(clock), 1)
+    set_deadline(deadlines, PlainRequest(clock), 1)
     deadlines.close()
     assert clock.timers == []
 
@@ -78,7 +83,7 @@ async def test_only_the_first_settlement_counts() -> None:
 
 
 async def test_a_scope_ends_its_body_and_takes_the_cancellation_back() -> None:
-    """The task goes on as if nothing had been cancelled."""
+    """The task continues as if it had not been cancelled."""
     scopes: dict[int, PlainScope] = {}
     deadlines = Deadlines(asyncio.get_running_loop(), scopes)
     scopes[1] = scope = PlainScope(deadlines)
@@ -101,7 +106,7 @@ async def test_a_scope_that_was_ended_before_it_began_runs_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_a_cancellation_of_somebody_else_goes_on(is_first: bool) -> None:
+async def test_a_cancellation_by_another_task_continues(is_first: bool) -> None:
     """Also where both come before the task runs again."""
     scope = PlainScope(Deadlines(asyncio.get_running_loop(), {}))
 
@@ -152,3 +157,30 @@ async def test_a_deadline_that_moves_is_kept() -> None:
         clock.advance(130)
         assert scope.cancel_called
         await asyncio.sleep(1000)
+
+
+async def test_progress_moves_the_deadline_of_a_request_that_allows_it() -> None:
+    """To so many seconds after the progress; there is no callback to await."""
+    loop = asyncio.get_running_loop()
+    waiting, fixed = PlainRequest(loop, 500), PlainRequest(loop)
+    for request in (waiting, fixed):
+        request.deadline = 10
+    before = loop.time()
+    assert waiting.receive_progress({}) is None
+    assert fixed.receive_progress({}) is None
+    assert before + 500 <= waiting.due <= loop.time() + 500
+    assert fixed.due == 10
+
+
+async def test_each_deadline_is_its_own() -> None:
+    """A timer may run a little early, but a request that has half a second left goes on."""
+    clock: Any = Clock()
+    first, second = PlainRequest(clock), PlainRequest(clock)
+    deadlines = Deadlines(clock, {1: first, 2: second})
+    set_deadline(deadlines, first, 10)
+    set_deadline(deadlines, second, 10.5)
+    clock.advance(110)
+    assert (first.is_over, second.is_over) == (True, False)
+    assert [at for at, _ in clock.timers] == [110.5]
+    clock.advance(110.5)
+    assert second.is_over

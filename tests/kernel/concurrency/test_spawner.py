@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import anyio
@@ -102,3 +103,15 @@ async def test_a_task_that_does_not_end_is_abandoned_with_a_warning(
     assert "did not end" in caplog.text
     release.set()
     await anyio.wait_all_tasks_blocked()
+
+
+def test_a_program_that_has_not_imported_asyncio_does_not_run_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not imported only to ask."""
+    assert is_asyncio() is False
+    monkeypatch.delitem(sys.modules, "asyncio")
+    assert is_asyncio() is False
+
+
+async def test_the_running_loop_is_told_from_others(anyio_backend: str) -> None:
+    """Within a task."""
+    assert is_asyncio() is (anyio_backend == "asyncio")

@@ -78,7 +78,7 @@ class Slow:
 
 
 def asking(started: anyio.Event, go: anyio.Event, told: list[Any]) -> Server[Any]:
-    """A handler that waits in spite of its cancellation, and then asks."""
+    """A handler that waits in spite of its cancellation, and then sends a request."""
     server: Server[Any] = Server("asks")
 
     async def call(ctx: ServerRequestContext[Any]) -> Any:

@@ -163,7 +163,7 @@ async def test_cancelled_is_applied_and_then_forwarded() -> None:
 
 
 async def test_an_early_answer_is_the_only_one() -> None:
-    """A handler that is being abandoned answers and is heard no more."""
+    """A handler that was cancelled with an early answer sends nothing more."""
     go = anyio.Event()
 
     async def early(dctx: Any, params: Any) -> Any:
@@ -293,3 +293,27 @@ async def test_what_runs_is_bounded_not_what_has_an_id() -> None:
         await settled()
         assert running == 1
         peer.send(note("notifications/cancelled", {"requestId": 2}))
+
+
+async def test_handlers_that_clean_up_and_those_that_run_are_bounded_together() -> None:
+    """Their numbers are added; a withdrawn handler keeps its place until it ends."""
+    go = anyio.Event()
+
+    async def cleans_up(dctx: DispatchContext, params: Any) -> Any:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await go.wait()
+
+    async with dispatching({"m": cleans_up, "echo": echo}, max_in_flight=6) as (peer, _):
+        peer.send(*(request(id, "m") for id in (1, 2, 3, 4, 5)))
+        await settled()
+        peer.send(cancel(1), cancel(2), cancel(3))
+        await settled()
+        peer.send(request(6, "m"), request(7, "echo"))
+        assert [answer["error"]["message"] for answer in await peer.waiting()] == ["Too many requests are in flight"]
+        peer.send(*(cancel(id) for id in (4, 5, 6)))
+        go.set()
+        await settled()
+        assert await peer.result(request(8, "echo")) == {"params": None}

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
 
 async def test_accepted_requests_are_answered_after_the_end_of_input() -> None:
-    """Case 12: a file as input; the answers come, then the dispatcher ends."""
+    """A file as input; the answers come, then the dispatcher ends."""
     slow = Slow()
     async with dispatching({"slow": slow}) as (peer, _):
         peer.send(*(request(id, "slow") for id in range(3)))
@@ -94,6 +94,25 @@ async def test_a_peer_that_stops_reading_ends_the_loop_quietly(caplog: pytest.Lo
         with pytest.raises(ConnectionClosed):
             await dispatcher.send_raw_request("q", None)
     assert not [record for record in caplog.records if record.levelno > logging.WARNING]
+    assert "Abandoned" not in caplog.text  # nothing is waited for
+
+
+async def test_a_failure_that_is_raised_ends_the_loop_without_a_drain(caplog: pytest.LogCaptureFixture) -> None:
+    """A test wants to see the failure, and not to wait for requests that never end."""
+    slow = Slow()
+
+    async def fails(dctx: DispatchContext, params: Any) -> Any:
+        raise ValueError("broken")
+
+    async with dispatching({"slow": slow, "fails": fails}, raise_exceptions=True, drain_s=1000) as (peer, _):
+        peer.send(request(1, "slow"))
+        await slow.begun.wait()
+        peer.send(request(2, "fails"))
+        with anyio.fail_after(30):
+            await peer.ended.wait()
+        assert slow.cancelled
+    assert isinstance(peer.error, ValueError)
+    assert "Abandoned" not in caplog.text
 
 
 async def test_an_os_error_while_writing_is_a_closed_peer() -> None:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_backend")]
 
 
 async def test_requests_run_at_once_and_each_answer_has_its_id() -> None:
-    """A slow request holds up nobody; ids keep their type, text beside numbers."""
+    """A slow request does not delay others; ids keep their type, text or number."""
     slow = Slow()
     async with dispatching({"slow": slow, "echo": echo}) as (peer, _):
         peer.send(request(1, "slow"), request("1", "echo", {"a": 1}), request(2, "echo"))
@@ -137,8 +137,8 @@ async def test_streams_that_encode_get_ready_made_bytes_and_others_builtins() ->
         request({}, "echo"),
     ],
 )
-async def test_a_message_that_is_none_is_answered_without_an_id_and_the_next_is_served(bad: Any) -> None:
-    """Nobody can be told by id, but somebody should be told."""
+async def test_a_malformed_message_is_answered_without_an_id_and_the_next_is_served(bad: Any) -> None:
+    """The error has a null id, so that the peer gets one at all."""
     async with dispatching({"echo": echo}) as (peer, _):
         peer.send(bad, request(2, "echo"))
         first, second = await peer.waiting()
@@ -172,7 +172,7 @@ async def test_broken_notifications_and_responses_are_dropped(caplog: pytest.Log
 
 
 async def test_what_reading_produced_instead_of_a_message_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    """Bytes that are not JSON are -32700 with a null id; the loop goes on."""
+    """Bytes that are not JSON get -32700 with a null id; the loop continues."""
     async with dispatching({"echo": echo}) as (peer, _):
         peer.send(DecodeError("Not JSON"), RuntimeError("secret"))
         assert await peer.receive() == {

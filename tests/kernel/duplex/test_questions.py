@@ -55,7 +55,7 @@ async def test_progress_is_sent_with_a_token_and_only_while_it_rises() -> None:
 
 @pytest.mark.parametrize("token", [None, True, 1.0, [], {}])
 async def test_a_token_of_the_wrong_type_is_ignored(token: Any) -> None:
-    """It could not be told apart from another on the way back."""
+    """It could not be distinguished from another token in the notification."""
 
     async def work(dctx: DispatchContext, params: Any) -> Any:
         await dctx.progress(1)
@@ -151,7 +151,7 @@ async def test_an_error_answer_raises_with_code_message_and_data() -> None:
 
 
 async def test_an_answer_to_nothing_is_dropped() -> None:
-    """Late, unknown, or under an id of another kind; and a null id is somebody's trouble with our message."""
+    """A late one, or one with an unknown id or an id of another type; a null id is the peer's error about a message."""
     async with dispatching({"echo": echo}) as (peer, _):
         peer.send(result(1, {}), result("1", {}), {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "m"}})
         assert await peer.waiting() == []
@@ -203,7 +203,7 @@ async def test_a_question_from_a_handler_does_not_hold_up_the_reading() -> None:
 
 @pytest.mark.parametrize("method", ["initialize", "server/discover"])
 async def test_a_question_while_serving_inline_raises_at_once(method: str) -> None:
-    """Nobody would read the answer; the message says so."""
+    """The answer could not be read; the error names the reason."""
     caught: list[Exception] = []
 
     async def curious(dctx: DispatchContext, params: Any) -> Any:
@@ -222,7 +222,7 @@ async def test_a_question_while_serving_inline_raises_at_once(method: str) -> No
 
 
 async def test_a_transport_that_carries_no_questions_refuses_them() -> None:
-    """The transport says so in its facts."""
+    """By the facts of the transport."""
     caught: list[Exception] = []
 
     async def curious(dctx: DispatchContext, params: Any) -> Any:
@@ -239,7 +239,7 @@ async def test_a_transport_that_carries_no_questions_refuses_them() -> None:
 
 
 async def test_a_given_up_request_is_cancelled_and_its_late_response_dropped() -> None:
-    """Case 31: cancelling the awaiting task sends notifications/cancelled."""
+    """Cancelling the awaiting task sends notifications/cancelled."""
     async with dispatching({"echo": echo}) as (peer, dispatcher), anyio.create_task_group() as tasks:
 
         async def ask() -> None:
@@ -264,7 +264,7 @@ async def test_a_given_up_initialize_is_not_cancelled() -> None:
 
 
 async def test_the_end_fails_questions_with_a_local_error() -> None:
-    """Case 15: at once, and later ones too; it carries no code."""
+    """At once, and later ones too; it carries no code."""
     async with dispatching() as (peer, dispatcher), anyio.create_task_group() as tasks:
         caught: list[LocalError] = []
 
@@ -338,7 +338,7 @@ async def test_an_answer_waits_until_the_progress_before_it_was_read(outcome: st
 
 
 async def test_a_question_after_the_end_of_the_input_fails_at_once_and_the_answer_is_given() -> None:
-    """Nobody can answer it any more, but the peer may still read what it has asked for."""
+    """No answer can arrive any more, but the peer may still read the response."""
     started, go, told = anyio.Event(), anyio.Event(), list[Any]()
     async with serving(asking(started, go, told), serve_loop) as peer:
         await handshake(peer, roots={})

@@ -42,7 +42,7 @@ def own(tmp_path: Path) -> Generator[OwnRedis]:
 
 
 async def test_a_pause_ends_calls_in_bounded_time_and_the_next_one_works(own: OwnRedis) -> None:
-    """The connections stand, so nobody says that nobody answers; many at once wait no longer than one."""
+    """The connections stay open without responses; many concurrent calls wait no longer than one."""
     server = RedisServer(own.url, timeout_s=0.5)
     sessions = RedisSessions(server)
     await sessions.put("s", b"x", idle_s=60)
@@ -130,7 +130,7 @@ async def test_a_listener_receives_messages_after_a_restart(own: OwnRedis) -> No
 
 
 async def test_a_script_whose_answer_was_lost_may_be_run_again(own: OwnRedis) -> None:
-    """The one who claimed a mark is told so a second time; nobody else is."""
+    """The claimer of a mark gets the same result again; other callers do not."""
     server = RedisServer(own.url)
     marks = RedisMarks(server)
     lost = [True]
@@ -215,7 +215,7 @@ async def test_a_server_without_enough_replicas_raises_at_once(own: OwnRedis) ->
 
 
 async def test_a_replica_is_retried_and_then_an_error(own: OwnRedis) -> None:
-    """A failover takes a moment; where there is none it does not become an endless wait."""
+    """A failover takes a moment; without one the wait ends with an error."""
     server = RedisServer(own.url, patience_s=0)
     await server.client.execute_command("REPLICAOF", "127.0.0.1", "1")
     for write in calls_that_write(server):

@@ -119,7 +119,7 @@ async def test_expired_rows_are_swept_in_passing(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions of another kind")
 async def test_a_new_file_is_its_owners_alone(tmp_path: Path):
-    """Ids of sessions are keys to them. What is there already has the permissions that somebody gave it."""
+    """Session ids give access to sessions. An existing file keeps its permissions."""
     for name, mode in (("new.db", 0o600), ("old.db", 0o640)):
         path = tmp_path / name
         if name == "old.db":
@@ -133,7 +133,7 @@ async def test_a_new_file_is_its_owners_alone(tmp_path: Path):
 
 
 async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path):
-    """Under the name that every caller of a store knows, with the path."""
+    """With the exception class that callers of stores handle, and the path."""
     with pytest.raises(OSError, match=r"missing.s\.db cannot be used"):
         await SqliteMarks(SqliteFile(str(tmp_path / "missing" / "s.db"))).begin("k", ttl_s=1)
     (tmp_path / "text.db").write_text("no database " * 100)

@@ -52,7 +52,7 @@ def good(**meta: Any) -> dict[str, Any]:
     ],
 )
 async def test_it_is_found_with_and_without_slash_below_any_prefix(path: str, root_path: str, status: int) -> None:
-    """Never by a redirect, which would drop https and the credential (case 11)."""
+    """Never by a redirect, which would drop https and the credential."""
     message = good()
     app = Steered().endpoint()
     call = Call(app, path=path, root_path=root_path, headers=modern_headers(message), body=json.dumps(message).encode())
@@ -90,7 +90,7 @@ async def test_it_can_be_the_root_of_a_mount() -> None:
 async def test_what_is_refused_early_is_a_plain_4xx_and_the_next_request_works(
     changes: dict[str, str | None], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And nothing above a warning is logged (case 7)."""
+    """And nothing above a warning is logged."""
     app = Steered().endpoint()
     with caplog.at_level(logging.WARNING):
         answer = await modern_call(app, good(), **changes).run()
@@ -114,7 +114,7 @@ async def test_what_is_refused_early_is_a_plain_4xx_and_the_next_request_works(
     ],
 )
 async def test_a_body_that_is_no_message_is_named(body: bytes, code: int) -> None:
-    """400 with the right code, and the endpoint goes on."""
+    """400 with the right code, and the endpoint serves the next request."""
     app = Steered().endpoint()
     answer = await Call(app, headers=modern_headers(good()), body=body).run()
     assert (answer.status, answer.json["error"]["code"]) == (400, code)
@@ -267,14 +267,14 @@ async def code_of(call: Call) -> tuple[int, int]:
 
 
 async def test_an_envelope_that_names_a_legacy_revision_is_an_unsupported_version() -> None:
-    """Its header agrees, so it does not contradict itself; it would need initialize (trap T42)."""
+    """Its header agrees, so it does not contradict itself; it would need initialize."""
     message = good(**{VERSION_KEY: "2025-11-25"})
     call = modern_call(Steered().endpoint(), message, mcp_protocol_version="2025-11-25")
     assert await code_of(call) == (400, -32022)
 
 
 async def test_an_envelope_without_the_version_header_is_a_header_mismatch() -> None:
-    """The body says modern, so the missing header is judged by modern rules (trap T44)."""
+    """The body is modern, so the missing header is an error of the modern era."""
     assert await code_of(modern_call(Steered().endpoint(), good(), mcp_protocol_version=None)) == (400, -32020)
     assert await code_of(modern_call(Steered().endpoint(), good(), mcp_protocol_version="2025-11-25")) == (400, -32020)
 
@@ -299,14 +299,14 @@ async def test_discover_without_anything_is_modern() -> None:
 
 
 async def test_an_unknown_version_without_a_session_says_what_is_spoken() -> None:
-    """A client of a revision to come can negotiate down."""
+    """A client of a later revision can choose an older one."""
     answer = await legacy_call(Steered().endpoint(), request(1, "tools/list"), version="2099-01-01").run()
     assert (answer.status, answer.json["error"]["code"]) == (400, -32022)
     assert answer.json["error"]["data"] == {"supported": [MODERN], "requested": "2099-01-01"}
 
 
 async def test_an_unknown_version_in_a_session_is_a_plain_400() -> None:
-    """Legacy clients take -32022 for proof of a modern server (trap T40)."""
+    """Legacy clients would take -32022 for a proof of a modern server."""
     app = Steered().endpoint()
     session = await open_session(app)
     assert await code_of(legacy_call(app, request(1, "tools/list"), session, version="nonsense")) == (400, -32600)
@@ -315,7 +315,7 @@ async def test_an_unknown_version_in_a_session_is_a_plain_400() -> None:
 
 
 async def test_initialize_is_legacy_whatever_the_header_says() -> None:
-    """Trap T45: it is judged by its body; a client that probes first may still send its modern header."""
+    """Its body decides; a client that has probed first may still send its modern header."""
     app = Steered().endpoint()
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answer = await legacy_call(app, request(1, "initialize", params), version=MODERN).run()
@@ -323,7 +323,7 @@ async def test_initialize_is_legacy_whatever_the_header_says() -> None:
 
 
 async def test_without_the_legacy_era_initialize_learns_what_is_spoken() -> None:
-    """The only diagnostic that a legacy user will see."""
+    """It is the only diagnostic that a legacy user gets."""
     app = Steered().endpoint(legacy=False)
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answer = await legacy_call(app, request(1, "initialize", params), version=None).run()
@@ -354,7 +354,7 @@ async def test_both_eras_share_one_url() -> None:
 
 
 async def test_authenticate_refuses_with_its_challenge_on_both_spellings() -> None:
-    """401 with WWW-Authenticate, with and without the slash (case 11)."""
+    """401 with WWW-Authenticate, with and without the slash."""
 
     async def authenticate(context: HttpContext) -> str:
         if context.headers.get("authorization") != "Bearer good":

@@ -1,4 +1,4 @@
-"""ferrule.transports.asgi.health: what a prober is told, and what nobody is."""
+"""ferrule.transports.asgi.health: the responses to probes, and the facts that they must not contain."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shared(blobs: Blobs) -> Store:
 
 
 async def test_both_are_there_and_say_one_word() -> None:
-    """Without being asked for, as a platform expects; any Host, because a kubelet asks by address."""
+    """By default, as platforms expect; with any Host, because a kubelet uses the address."""
     app = HttpEndpoint(Server("x"), HttpOptions(loopback=True))
     for path, word in (("/healthz", "ok"), ("/readyz", "ready")):
         answer = await get(app, path, host="10.1.2.3:8000", origin="https://evil.example.com")
@@ -85,7 +85,7 @@ async def test_they_can_be_elsewhere_or_nowhere() -> None:
 
 
 async def test_a_lifespan_that_fails_is_not_ready_and_says_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    """The reason is for the log; whoever asks gets one word."""
+    """The reason is in the log; the response is one word."""
 
     @asynccontextmanager
     async def broken(server: Any) -> AsyncIterator[None]:
@@ -101,7 +101,7 @@ async def test_a_lifespan_that_fails_is_not_ready_and_says_nothing_else(caplog: 
 
 
 async def test_a_store_that_is_away_is_not_ready_until_it_is_back() -> None:
-    """Looked at once a second at most, whoever asks how often."""
+    """It is checked once a second at most, however many probes there are."""
     blobs, clock = Blobs(), ManualClock()
     options = HttpOptions(shared=shared(blobs), event_store=MemoryEventStore(), clock=clock)
     app = HttpEndpoint(Server("x"), options)
@@ -119,8 +119,11 @@ async def test_a_store_that_is_away_is_not_ready_until_it_is_back() -> None:
 
 
 async def test_a_store_that_hangs_is_not_ready_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many probes at once share one look."""
-    monkeypatch.setattr("ferrule.transports.asgi.health._CHECK_S", 0.05)
+    """Many probes at once share one look.
+
+    They wait for twice the time of a look before they give it up: time enough on a busy machine.
+    """
+    monkeypatch.setattr("ferrule.transports.asgi.health._CHECK_S", 0.5)
     blobs = Blobs()
     blobs.hangs = True
     app = HttpEndpoint(Server("x"), HttpOptions(shared=shared(blobs), event_store=MemoryEventStore()))
@@ -138,7 +141,7 @@ async def test_a_store_that_hangs_is_not_ready_and_is_asked_once(monkeypatch: py
 
 
 async def test_a_store_that_can_only_be_read_is_not_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A full disk: whoever is sent here could begin nothing. The reason is in the log."""
+    """With a full disk new calls would fail. The reason is in the log."""
     app, clock = MCPServer("x", store=f"sqlite:///{tmp_path}/s.db"), ManualClock()
     endpoint = app.asgi(clock=clock)
     assert (await get(endpoint, "/readyz")).status == 200
@@ -160,7 +163,7 @@ async def test_a_store_that_can_only_be_read_is_not_ready(tmp_path: Path, caplog
 
 
 async def test_a_check_of_ones_own_takes_the_place_of_the_stores() -> None:
-    """Someone whose server works without the store says so."""
+    """For a server that works without its store."""
     blobs, says = Blobs(), [False, True]
     blobs.problem = ConnectionError("away")
     clock = ManualClock()
@@ -189,7 +192,7 @@ async def test_a_store_of_the_applications_is_asked_as_well(tmp_path: Path, anyi
 
 
 async def test_a_drain_is_announced_before_anything_ends() -> None:
-    """Balancers need a moment to hear of it; the process stays alive, and a start begins anew."""
+    """Load balancers need time to notice it; the process stays alive, and a new start works."""
     app = HttpEndpoint(Server("x"))
     assert (await get(app, "/readyz")).status == 200
     app.announce_drain()

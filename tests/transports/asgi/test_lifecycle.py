@@ -184,7 +184,7 @@ async def test_a_timer_fires_once_unless_called_off() -> None:
 
 
 async def test_a_bare_task_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody waits for it, and on trio it would end the program."""
+    """No task awaits it, and on trio it would end the program."""
     done = anyio.Event()
 
     async def fail() -> None:

@@ -70,7 +70,7 @@ async def test_nothing_follows_the_last_event() -> None:
 
 
 async def test_a_vanished_client_makes_it_silent() -> None:
-    """``OSError`` from the server means the same as a disconnect; nobody is told by an exception."""
+    """``OSError`` from the server means the same as a disconnect; no exception is raised to the handler."""
     server = SlowServer()
     reply = EventStreamReply(server, KeepAlive(None))
     await reply.write(b"one")

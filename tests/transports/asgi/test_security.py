@@ -97,7 +97,7 @@ def test_listed_hosts_and_origins_pass() -> None:
 
 
 def test_a_star_turns_a_check_off() -> None:
-    """For whoever checks elsewhere."""
+    """For servers behind a proxy that checks."""
     assert SecurityPolicy(loopback=True, allowed_hosts=["*"]).refuse("evil.com", None) is None
     assert SecurityPolicy(allowed_origins=["*"]).refuse("x", "https://evil.com") is None
     # But an unchecked Host proves nothing about an Origin that equals it.
@@ -133,7 +133,7 @@ def test_what_passed_is_remembered_within_a_bound() -> None:
 
 
 def test_forwarded_headers_count_only_from_trusted_proxies() -> None:
-    """Anybody can write X-Forwarded-Host."""
+    """Any client can send X-Forwarded-Host."""
     policy = SecurityPolicy(allowed_hosts=["mcp.example.com"], trusted_proxies=["10.0.0.0/8", "::1"])
     headers = {"host": "internal", "x-forwarded-host": "evil.com, mcp.example.com"}
     assert policy.effective_host(headers, ("10.1.2.3", 1)) == "mcp.example.com"

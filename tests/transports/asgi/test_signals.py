@@ -1,4 +1,4 @@
-"""ferrule.transports.asgi.signals: streams end when another server is told to end, because it waits for them."""
+"""ferrule.transports.asgi.signals: streams end when another server is stopped, because it waits for them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_uvicorn_ends_although_streams_are_open(program: str, sign: signal
 
 
 async def test_uvicorn_reloads_although_a_stream_is_open(tmp_path: Path) -> None:
-    """Its child is told to end and is waited for."""
+    """It stops its child process and waits for it."""
     pytest.importorskip("uvicorn.supervisors")
     async with hosted(DIRECT, tmp_path, "--reload", "--reload-delay", "0.05") as (port, _):
         session = await session_once_it_serves(port)
@@ -135,7 +135,7 @@ def host() -> Any:
 
 
 async def test_the_server_s_own_handler_is_called_and_comes_back(host: Host) -> None:
-    """Two endpoints of one host both hear of it, and may leave in any order."""
+    """Two endpoints of one host both get the signal, and may end in any order."""
     heard: list[str] = []
     one, other = ShutdownSignals(lambda: heard.append("one")), ShutdownSignals(lambda: heard.append("other"))
     one.follow(current_runtime())
@@ -155,7 +155,7 @@ async def test_the_server_s_own_handler_is_called_and_comes_back(host: Host) -> 
 
 
 async def test_a_server_that_ends_the_streams_itself_is_left_alone(host: Host) -> None:
-    """Ours tells the probes first and ends the streams later; without any server there is nothing to do."""
+    """Ferrule's server changes the probes first and ends the streams later; without a server there is nothing to do."""
     host.ends_streams = True
     signals = ShutdownSignals(lambda: None)
     signals.follow(current_runtime())

@@ -1,4 +1,4 @@
-"""ferrule.transports.hosting.by_name: one table of the transports that ``run`` knows by name."""
+"""ferrule.transports.hosting.by_name: the table of the transports that ``run`` has by name."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_another_name_is_refused_with_those_that_exist(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSPORTS)
 @pytest.mark.parametrize("call", ["run", "run_async"])
 def test_a_misspelt_option_is_named_with_the_call_that_it_was_given_to(name: str, call: str) -> None:
-    """The message is the first thing that its author sees."""
+    """The message is shown to the author of the call."""
     with pytest.raises(TypeError, match=rf'^{call}\("{name}"\) has no option \'nonsense\''):
         transport_named(name).check(call, {"nonsense": 1})

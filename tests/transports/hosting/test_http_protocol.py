@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def chunked(*parts: bytes, ext: bytes = b"", trailers: bytes = b"") -> bytes:
 
 
 async def answers(client: Client) -> list[tuple[int, Any]]:
-    """Status and JSON-RPC id (``None`` where there is none) of every answer until the server closes."""
+    """Return status and JSON-RPC id (``None`` without one) of every response until the server closes."""
     found: list[tuple[int, Any]] = []
     while True:
         try:
@@ -83,20 +84,22 @@ ONE_ANSWER = {
 @pytest.mark.parametrize("name", ONE_ANSWER)
 async def test_a_body_is_never_taken_for_a_request(name: str, split: bool) -> None:
     """Behind a proxy that reuses its connections the next client would get the answer to it (RFC 9112, 11.2)."""
+    raw = ONE_ANSWER[name] + LAST
     async with Steered().serving() as port:
-        client = await Client.connect(port)
-        raw = ONE_ANSWER[name] + LAST
-        if split:
-            for at in range(len(raw)):
-                await client.send(raw[at : at + 1])
-        else:
-            await client.send(raw)
-        assert [id for _, id in await answers(client)] in ([None], [None, "last"])  # the body is not JSON
+        for _ in range(5):
+            client = await Client.connect(port)
+            with suppress(ConnectionError):
+                for at in range(len(raw) if split else 1):
+                    await client.send(raw[at : at + 1] if split else raw)
+            found = [id for _, id in await answers(client)]
+            if found:  # a server that closes while the client sends may lose its answer with the connection
+                break
+    assert found in ([None], [None, "last"])  # the body is not JSON
 
 
 @pytest.mark.parametrize("upgrade", ["h2c", "websocket", "foo"])
 async def test_a_request_that_asks_for_another_protocol_is_served_in_this_one(upgrade: str) -> None:
-    """A server may stay with HTTP/1.1 (RFC 9110, section 7.8). Java's client asks with its first request."""
+    """A server may stay with HTTP/1.1 (RFC 9110, 7.8). Java's client requests an upgrade first."""
     asks = framed(ECHO, connection="upgrade", upgrade=upgrade, content_length=length(ECHO))
     asks_chunked = framed(chunked(ECHO), connection="upgrade", upgrade=upgrade, transfer_encoding="chunked")
     async with Steered().serving() as port:
@@ -109,7 +112,7 @@ async def test_a_request_that_asks_for_another_protocol_is_served_in_this_one(up
 @pytest.mark.parametrize("verb", ["GET", "DELETE", "OPTIONS", "PUT"])
 @pytest.mark.parametrize("upgrade", [{}, {"connection": "upgrade", "upgrade": "h2c"}], ids=["plain", "upgrade"])
 async def test_a_body_where_none_is_expected_is_not_taken_for_a_request(verb: str, upgrade: dict[str, str]) -> None:
-    """Nobody reads it, and it is dropped."""
+    """It is read and discarded."""
     raw = framed(SMUGGLED, verb, content_length=length(SMUGGLED), **upgrade)
     async with Steered().serving() as port:
         assert [id for _, id in await exchanged(port, raw + LAST)] in ([None], [None, "last"])
@@ -218,7 +221,7 @@ async def test_a_request_whose_answer_has_begun_gets_no_other() -> None:
 
 
 async def test_fields_behind_a_body_are_no_headers() -> None:
-    """A proxy judged the headers in front (RFC 9110, section 6.5.1)."""
+    """A proxy has checked the headers before the body only (RFC 9110, 6.5.1)."""
     trailers = b"mcp-method: ping\r\norigin: http://evil.example\r\n"
     raw = framed(chunked(ECHO, ext=b";a=b", trailers=trailers), transfer_encoding="chunked")
     async with Steered().serving() as port:
@@ -243,7 +246,7 @@ async def test_fields_behind_a_body_are_bounded() -> None:
 
 
 async def test_an_answer_instead_of_100_continue_ends_the_connection() -> None:
-    """The client may send the body now or not, so nobody knows what the next bytes are."""
+    """The client may send the body or not, so the meaning of the next bytes is unknown."""
     async with Steered().serving() as port:
         raw = framed(b"", expect="100-continue", origin="http://evil.example", content_length=length(SMUGGLED))
         assert await exchanged(port, raw, SMUGGLED) == [(403, None)]
@@ -259,7 +262,7 @@ async def test_an_answer_instead_of_100_continue_ends_the_connection() -> None:
 
 
 async def test_an_http_1_0_client_gets_no_interim_answer() -> None:
-    """It would take it for the answer (RFC 9110, section 10.1.1)."""
+    """It would take it for the final response (RFC 9110, 10.1.1)."""
     async with Steered().serving() as port:
         head = framed(b"", version="1.0", expect="100-continue", content_length=length(ECHO))
         assert await exchanged(port, head, ECHO) == [(200, 1)]

@@ -18,7 +18,7 @@ import pytest
 from ferrule.transports.hosting.running import run_async
 from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, log_to_stderr
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
-from tests.transports.http_support import Client, Steered, assert_alive, http, open_session, post, tool
+from tests.transports.http_support import SHORT_LIMITS, Client, Steered, assert_alive, http, open_session, post, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_client_stays_open")]
 
@@ -48,7 +48,7 @@ async def test_it_serves_with_and_without_the_slash_on_one_connection() -> None:
 
 async def test_an_unfinished_head_is_given_up() -> None:
     """Half-sent headers, or none at all, must not hold a connection for ever."""
-    async with Steered().serving() as port:
+    async with Steered().serving(SHORT_LIMITS) as port:
         for start in (b"", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A"):
             client = await Client.connect(port)
             await client.send(start)
@@ -62,7 +62,7 @@ async def test_an_unfinished_head_is_given_up() -> None:
 
 async def test_an_unfinished_body_is_given_up() -> None:
     """A byte now and then is not progress enough."""
-    async with Steered().serving() as port:
+    async with Steered().serving(SHORT_LIMITS) as port:
         client = await Client.connect(port)
         await client.send(http({**modern_headers(tool("echo")), "content-length": "100"}, b"{"))
         for _ in range(3):
@@ -75,7 +75,7 @@ async def test_an_unfinished_body_is_given_up() -> None:
 async def test_a_request_that_takes_long_to_answer_is_not_given_up() -> None:
     """The bounds are about what the client has to send, not about what we have to do."""
     steered = Steered()
-    async with steered.serving() as port:
+    async with steered.serving(SHORT_LIMITS) as port:
         client = await Client.connect(port)
         await client.send(post(tool("slow")))
         await asyncio.sleep(0.8)
@@ -152,7 +152,7 @@ async def test_what_is_no_http_is_400() -> None:
 async def test_a_client_that_stops_reading_is_dropped() -> None:
     """Its handler is cancelled, and nothing piles up."""
     steered = Steered()
-    async with steered.serving() as port:
+    async with steered.serving(SHORT_LIMITS) as port:
         clients = [await Client.connect(port) for _ in range(20)]
         for client in clients:
             sock = client.writer.get_extra_info("socket")
@@ -186,7 +186,7 @@ async def test_a_vanished_client_cancels_and_is_one_quiet_line(caplog: pytest.Lo
 
 
 async def test_sync_tools_do_not_stop_the_world() -> None:
-    """Five run at once, and others are answered while all five of them stand still (case 40)."""
+    """Five run at once, and others are answered while all five of them stand still."""
     steered = Steered()
     async with steered.serving() as port:
         clients = [await Client.connect(port) for _ in range(5)]
@@ -270,8 +270,7 @@ async def test_a_call_that_does_not_end_is_cut_off_in_one_line(caplog: pytest.Lo
             callers = [await Client.connect(port) for _ in range(3)]
             for caller in callers:
                 await caller.send(post(tool("slow")))
-            await asyncio.wait_for(steered.started.wait(), 30)
-            await asyncio.sleep(0.05)
+            await steered.begun(3)
     assert steered.log == ["finally"] * 3
     assert [record.exc_info for record in caplog.records if record.exc_info] == []
     assert len(caplog.messages) == 1
@@ -335,7 +334,7 @@ if __name__ == "__main__":
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_after_sigterm_it_says_that_it_leaves_and_serves_on(workers: int, tmp_path: Path) -> None:
-    """A balancer hears of the end before requests are lost to it, and clients leave their connections by themselves."""
+    """A load balancer learns of the end before requests are lost, and clients close their connections."""
     script = tmp_path / "program.py"
     script.write_text(NOTICE.replace("WORKERS", str(workers)))
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
@@ -365,7 +364,7 @@ async def test_after_sigterm_it_says_that_it_leaves_and_serves_on(workers: int, 
 
 
 async def test_a_request_that_is_on_its_way_at_shutdown_is_served() -> None:
-    """On a connection that nobody has used yet, and on one that waits for its next request."""
+    """On a new connection, and on one that waits for its next request."""
     steered = Steered()
 
     async def ask(client: Client, rest: bytes) -> tuple[int, str]:
@@ -394,7 +393,10 @@ async def test_clients_that_vanish_anywhere_leave_nothing() -> None:
             clients = [await Client.connect(port) for _ in range(60)]
             for client in clients:
                 await client.send(raw[:cut])
-            await asyncio.sleep(0.05)
+            if cut == len(raw):
+                await steered.begun(60)
+            else:
+                await asyncio.sleep(0.05)
             for client in clients:
                 client.abort()
         async with asyncio.timeout(30):
@@ -406,7 +408,7 @@ async def test_clients_that_vanish_anywhere_leave_nothing() -> None:
 
 
 async def test_ids_in_flight_are_refused_over_the_socket() -> None:
-    """One big client that numbers every request 1 (case 1)."""
+    """One big client that numbers every request 1."""
     steered = Steered()
     async with steered.serving() as port:
         session = await open_session(port)
@@ -441,7 +443,7 @@ app.run("http", port=int(sys.argv[1]), **eval(sys.argv[2]))
 
 
 async def said_by(tmp_path: Path, port: int, options: str) -> str:
-    """What a server writes on stderr until it is told to end, after one call of a tool that fails."""
+    """Return the stderr of a server that is stopped after one call of a tool that fails."""
     program = tmp_path / "saying.py"
     program.write_text(SAYING)
     process = await asyncio.create_subprocess_exec(
@@ -519,19 +521,19 @@ async def test_a_low_level_server_runs_in_a_running_loop_too() -> None:
 
 @pytest.mark.parametrize("port", [-1, 65_536, "8000", True])
 async def test_a_port_that_does_not_exist_is_refused(port: Any) -> None:
-    """The system takes 70000 for 4464, and whoever connects finds nobody."""
+    """The operating system takes 70000 for 4464, where clients would not connect."""
     with pytest.raises(ValueError, match="from 0 to 65535"):
         bind("127.0.0.1", port)
 
 
 async def test_a_host_without_an_address_is_named() -> None:
-    """The resolver's own error says neither host nor port."""
+    """The resolver's own error has neither host nor port."""
     with pytest.raises(OSError, match=r"cannot listen on no\.such\.host\.invalid:8000"):
         bind("no.such.host.invalid", 8000)
 
 
 async def test_a_tls_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    """OpenSSL's own error does not say which."""
+    """OpenSSL's own error does not name the file."""
     with pytest.raises(FileNotFoundError, match=r"missing\.pem"):
         await Steered().app.run_async("http", port=0, ssl_certfile=str(tmp_path / "missing.pem"))
 

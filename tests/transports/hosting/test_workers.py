@@ -96,7 +96,7 @@ def call(port: int, name: str, **more: Any) -> Any:
 
 
 def pids(port: int, wanted: int) -> set[int]:
-    """The workers that answer; asks until there are so many."""
+    """Return the ids of the workers that respond; repeat requests until there are so many."""
     found: set[int] = set()
     deadline = time.monotonic() + 30
     while len(found) < wanted and time.monotonic() < deadline:
@@ -218,7 +218,7 @@ def test_control_c_reaches_each_worker_once(tmp_path: Path) -> None:
 
 
 def test_workers_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    """The port must be free for the next one, and nobody else would end them."""
+    """The port must be free for the next supervisor, and no other process would end them."""
     with running(tmp_path) as (process, port):
         found = pids(port, 2)
         process.kill()

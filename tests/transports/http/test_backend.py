@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule import Client
@@ -49,7 +50,7 @@ async def read(response: Any) -> bytes:
 
 
 async def test_first_event_of_a_stream_comes_at_once(http: HttpClient) -> None:
-    """What is there is handed out, though the stream goes on."""
+    """Received bytes are returned while the stream continues."""
 
     async def handler(exchange: Exchange) -> None:
         await exchange.stream()
@@ -64,7 +65,7 @@ async def test_first_event_of_a_stream_comes_at_once(http: HttpClient) -> None:
 
 @pytest.mark.parametrize("when", ["head", "body"])
 async def test_cancelling_closes_the_connection(http: HttpClient, when: str) -> None:
-    """Whether the head or the body is awaited: the server must see that nobody waits."""
+    """While the head or the body is awaited: the server must learn that the client has left."""
     gone = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -85,14 +86,14 @@ async def test_cancelling_closes_the_connection(http: HttpClient, when: str) -> 
     async with ScriptedServer(handler) as server:
         task = asyncio.create_task(ask(server.url))
         await started.wait()
-        await asyncio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         task.cancel()
         await asyncio.wait_for(gone.wait(), 30)
         assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
 
 async def test_closing_a_response_from_another_task_ends_its_reader(http: HttpClient) -> None:
-    """A stream is closed by whoever closes the client, not by whoever reads it."""
+    """The task that closes the client closes a stream, not the task that reads it."""
 
     async def handler(exchange: Exchange) -> None:
         await exchange.stream()
@@ -101,14 +102,14 @@ async def test_closing_a_response_from_another_task_ends_its_reader(http: HttpCl
     async with ScriptedServer(handler) as server:
         response = await http.open(HttpClientRequest("GET", server.url))
         reader = asyncio.create_task(response.receive())
-        await asyncio.sleep(0.02)
+        await anyio.wait_all_tasks_blocked()
         await http.aclose()
         outcome = (await asyncio.wait_for(asyncio.gather(reader, return_exceptions=True), 30))[0]
         assert outcome == b"" or isinstance(outcome, HttpConnectionLost)
 
 
 async def test_errors_have_one_family(http: HttpClient) -> None:
-    """No connection; lost before the head; lost within the body: told apart, with the URL and without its query."""
+    """No connection, lost before the head, lost within the body: different classes, with the URL without its query."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.path.startswith("/body"):
@@ -152,7 +153,7 @@ async def test_an_answer_that_is_no_http_is_said_in_a_line_without_the_query(htt
 
 
 async def test_redirects_are_left_alone(http: HttpClient) -> None:
-    """A credential must not follow a redirect: whoever knows what it is for decides."""
+    """A credential must not follow a redirect: the owner of the credential decides."""
     seen: list[dict[str, str]] = []
 
     async def handler(exchange: Exchange) -> None:
@@ -242,7 +243,7 @@ async def test_aiohttp_session_is_taken_and_not_closed() -> None:
 
 
 def test_unknown_client_is_refused() -> None:
-    """A wrong argument is told when it is given."""
+    """A wrong argument raises when it is given."""
     with pytest.raises(TypeError, match="http= takes"):
         adapt_http_client(object())
 
@@ -345,7 +346,7 @@ def test_proxy_of_the_environment(
 
 
 async def test_what_fails_at_the_proxy_names_it() -> None:
-    """Whoever looks for the fault must know that a proxy is in between; its password stays out."""
+    """The error shows that a proxy is used, without its password."""
 
     async def handler(exchange: Exchange) -> None:
         if exchange.method == "CONNECT" or exchange.rpc_method == "server/discover":

@@ -90,7 +90,7 @@ async def test_what_a_server_can_make_a_client_keep_is_bounded() -> None:
 
 
 class Sticky:
-    """Two servers behind a load balancer that tells them by a cookie; sessions live on one of them."""
+    """Two servers behind a load balancer that chooses by a cookie; sessions exist on one of them."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -130,7 +130,7 @@ async def test_a_session_behind_a_load_balancer_stays_on_its_server() -> None:
 
 
 async def test_cookies_can_be_switched_off() -> None:
-    """For whoever must not be told apart."""
+    """For clients that must not be recognized."""
     async with ScriptedServer(Sticky()) as server:
         async with Client(server.url, mode="legacy", cookies=False) as client:
             assert (await client.ping()) is None

@@ -90,7 +90,7 @@ async def test_something_that_is_no_event_stream_is_asked_for_once() -> None:
 
 
 async def test_the_media_type_of_a_stream_may_have_any_case_and_parameters() -> None:
-    """Media types are case-insensitive (RFC 9110, section 8.3.1)."""
+    """Media types are case-insensitive (RFC 9110, 8.3.1)."""
     heard = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -109,7 +109,7 @@ async def test_the_media_type_of_a_stream_may_have_any_case_and_parameters() -> 
 
 
 async def test_giving_up_on_a_refusal_is_a_warning(caplog: pytest.LogCaptureFixture, delays: list[float]) -> None:
-    """Whoever listens must be able to find out why nothing comes any more."""
+    """The log must have the reason why no notifications arrive any more."""
 
     async def answer(exchange: Exchange, number: int) -> None:
         await exchange.respond(400)

@@ -163,7 +163,7 @@ def test_same_origin(one: str, other: str, expected: bool) -> None:
     "kind", ["Application/JSON", "application/json;charset=utf-8", "APPLICATION/JSON ; Charset=UTF-8", None]
 )
 async def test_the_media_type_of_an_answer_may_have_any_case(kind: str | None, mode: str) -> None:
-    """Media types are case-insensitive (RFC 9110, section 8.3.1), and may have parameters or be left out."""
+    """Media types are case-insensitive (RFC 9110, 8.3.1), and may have parameters or be left out."""
 
     async def handler(exchange: Exchange) -> None:
         respond: Any = exchange.respond

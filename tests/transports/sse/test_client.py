@@ -92,7 +92,7 @@ async def test_a_refused_message_fails_its_call_with_the_status(status: int) -> 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_forgotten_session_is_opened_anew_by_the_next_call(status: int) -> None:
-    """The server restarted, or another one answers: nothing that this session sends will be heard again."""
+    """The server was restarted, or another one responds: messages of the old session are lost."""
 
     async def post(exchange: Exchange) -> bool:
         if is_call(exchange, "t") and exchange.path.endswith("=1"):

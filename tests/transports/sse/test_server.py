@@ -72,7 +72,7 @@ def tool(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_client_of_the_first_revision_is_served() -> None:
-    """The stream names where to post; answers come on the stream (SS-1, SS-2)."""
+    """The stream names the endpoint for POST; answers come on the stream."""
     app = endpoint()
     async with connected(app) as session:
         answer = await session.handshake()
@@ -165,7 +165,7 @@ async def test_each_path_has_its_verb() -> None:
 
 
 async def test_the_same_security_as_anywhere() -> None:
-    """Origin (SS-3), Host, and the principal of the session."""
+    """Origin, Host, and the principal of the session."""
 
     async def authenticate(context: HttpContext) -> str | None:
         return context.headers.get("authorization")

@@ -23,7 +23,7 @@ from ferrule.wire.codec import Encoded
 
 
 def in_child() -> None:
-    """What a worker process does that knows nothing of the wire."""
+    """The work of a worker process that does not use the wire."""
     print("from a worker")
     sys.stdout.flush()
 

@@ -120,7 +120,7 @@ async def test_messages_pass_in_both_directions() -> None:
 
 
 async def test_a_server_that_writes_a_lot_to_stderr_is_not_blocked() -> None:
-    """Case 18: nobody read stderr, its pipe filled, and the call never ended."""
+    """If stderr is not read, its pipe fills, and the call never ends."""
     async with program() as process:
         assert await call(process, "stderr", n=1 << 20) == "done"
         with anyio.fail_after(30):
@@ -133,7 +133,7 @@ async def test_a_server_that_writes_a_lot_to_stderr_is_not_blocked() -> None:
 async def test_lines_that_are_no_messages_are_named_once_per_kind_and_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Demand D8: a server that prints; its author must be able to find the line, and the log must not fill."""
+    """The author of a server that prints must find the line, and the log must not fill."""
     code = """
 import json, sys
 print("Starting up!"); print("Starting still"); print("[1, 2]"); print("17"); print("{'a': 1}"); print("x" * 5000)
@@ -182,7 +182,7 @@ print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}))
 
 
 async def test_a_server_that_closes_its_stdin_has_ended() -> None:
-    """No call can reach it any more: those under way fail at once, and the error says which end is gone."""
+    """No call can reach it any more: those in flight fail at once, and the error names the closed end."""
     code = 'import os, time; os.close(0); print(\'{"jsonrpc": "2.0", "method": "n"}\', flush=True); time.sleep(60)'
     async with running(script(code, close_s=0.1)) as process:
         assert (await receive(process))["method"] == "n"
@@ -194,8 +194,8 @@ async def test_a_server_that_closes_its_stdin_has_ended() -> None:
         assert "closed its input" in str(caught.value.__cause__)
 
 
-async def test_stderr_lines_can_be_heard() -> None:
-    """A host shows them to its user; a failing listener must not take the connection down."""
+async def test_stderr_lines_can_be_received() -> None:
+    """A host shows them to its user; a failing listener must not end the connection."""
     heard: list[str] = []
 
     def listen(line: str) -> None:
@@ -224,7 +224,7 @@ async def test_stderr_lines_are_logged_at_debug(caplog: pytest.LogCaptureFixture
 
 
 async def test_a_server_that_ends_is_reported_at_once_with_its_stderr() -> None:
-    """Case 15: the call waited for ever. The error carries the exit status and the last lines of stderr."""
+    """The call waited for ever. The error carries the exit status and the last lines of stderr."""
     async with program() as process:
         await send(process, JsonRpcRequest(1, "tools/call", {"name": "die", "arguments": {"status": 7}}))
         with pytest.raises(anyio.EndOfStream) as caught:
@@ -308,7 +308,7 @@ async def test_a_server_that_ignores_its_end_is_ended(code: str, returncode: int
 
 
 async def test_closing_ends_the_whole_tree() -> None:
-    """Demand D6: launchers die and leave the real server; both ignore what they can ignore."""
+    """Launchers end and leave the real server running; both ignore the signals that can be ignored."""
     code = """
 import os, signal, sys, time
 signal.signal(15, signal.SIG_IGN)
@@ -327,7 +327,7 @@ time.sleep(1000)
 
 @pytest.mark.parametrize("manners", ["lambda *_: (os.write(2, b'asked'), os._exit(0))", "signal.SIG_IGN"])
 async def test_closing_ends_children_whose_leader_is_dead_already(manners: str) -> None:
-    """Demand D6: killing the tree did nothing once the leader was gone."""
+    """The children stay in the process group after its leader has ended."""
     code = f"""
 import os, signal, time
 heard, said = os.pipe()
@@ -353,7 +353,7 @@ time.sleep(1000)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans as only Linux can")
 async def test_closing_does_not_wait_for_dead_orphans() -> None:
-    """Where process 1 reaps nobody, as in many containers, a dead child stays in its group for ever."""
+    """If process 1 reaps no children, as in many containers, a dead child stays in its group for ever."""
     code = """
 import os, time
 child = os.fork()
@@ -376,7 +376,7 @@ time.sleep(1000)
 
 
 async def test_a_server_with_answers_to_write_can_end() -> None:
-    """Its stdout is full and nobody receives any more; closing must not wait for SIGTERM."""
+    """Its stdout is full and not read any more; closing must not wait for SIGTERM."""
     code = "import os, sys; os.write(1, (b'x' * 1000 + b'\\n') * 3000); sys.stdin.read()"
     process = await connect_stdio(script(code, close_s=1000))
     with anyio.fail_after(60):
@@ -395,7 +395,7 @@ async def test_closing_twice_and_at_once_is_one_end() -> None:
 
 
 async def test_a_cancelled_close_kills() -> None:
-    """Whoever gives up waiting still leaves nothing behind."""
+    """Also a cancelled close leaves no process."""
     process = await connect_stdio(script("import time; time.sleep(1000)", close_s=1000))
     with anyio.move_on_after(0.05) as scope:
         await process.aclose()
@@ -495,7 +495,7 @@ async def test_nothing_is_left_of_many_processes() -> None:
 
 
 def test_one_task_opens_and_another_closes() -> None:
-    """Demand D3: contexts tied to a task; here any task may close, in any order, with no task left over."""
+    """Any task may close, in any order, and no task is left over."""
 
     async def opens() -> list[ServerProcess]:
         return [await connect_stdio(script("import sys; sys.stdin.read()")) for _ in range(5)]

@@ -106,7 +106,7 @@ def test_a_named_pipe_is_not_opened_anew(tmp_path: Path) -> None:
 
 
 def test_a_regular_file_is_not_pollable() -> None:
-    """epoll refuses it; the readers must be told beforehand."""
+    """epoll refuses it, so readers must know it before."""
     with tempfile.TemporaryFile() as file:
         mine = NonBlockingFd(os.dup(file.fileno()), writing=False)
         assert not mine.pollable
@@ -146,7 +146,7 @@ def run_reserving(body: str, *, redirect: str = "", stdin: bytes = b"wire in") -
 
 
 def test_prints_and_children_reach_stderr_and_the_wire_is_clean() -> None:
-    """Demand D7 and D8: one stray print, or a child that reads stdin, ruins the session."""
+    """One print, or a child process that reads stdin, would break the session."""
     done = run_reserving(
         """
         print("printed")
@@ -259,7 +259,7 @@ def test_a_socket_reports_whether_all_was_read() -> None:
 
 
 def test_what_has_no_reader_has_nothing_unread(tmp_path: Path) -> None:
-    """Nobody waits for a file to be read."""
+    """A file has no reader to wait for."""
     with (tmp_path / "file").open("wb") as file:
         file.write(b"12345")
         assert unread_bytes(file.fileno(), "file") == 0

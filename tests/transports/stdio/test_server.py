@@ -137,7 +137,7 @@ def host() -> Iterator[Callable[..., Host]]:
 
 @pytest.mark.parametrize("loop", ["own", "asyncio", "trio"])
 def test_requests_in_a_file_are_all_answered(tmp_path: Path, loop: str) -> None:
-    """Case 12: the answers of calls that still run at the end of input were lost, with exit status 0."""
+    """The answers of calls that still run at the end of input were lost, with exit status 0."""
     calls = [call(i, "sleep", s=0.2) for i in (1, 2, 3)]
     requests = tmp_path / "in"
     requests.write_bytes(b"".join(map(line, [INIT, INITIALIZED, *calls])).rstrip(b"\n"))  # the last line has no end
@@ -204,7 +204,7 @@ BAD = [
 
 @pytest.mark.parametrize("loop", ["own", "trio"])
 def test_bad_lines_are_answered_and_the_next_message_works(host: Callable[..., Host], loop: str) -> None:
-    """Cases 14 and 35: one bad line killed the server or left its client waiting."""
+    """One bad line killed the server or left its client waiting."""
     server = host(max_message_bytes=100_000, loop=loop)
     for number, (bad, id, code) in enumerate(BAD):
         server.send(bad + b"\n", ping(f"after {number}"))
@@ -250,7 +250,7 @@ LOCALES = [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYT
 
 @pytest.mark.parametrize("env", LOCALES)
 def test_text_is_exact_in_any_locale(host: Callable[..., Host], env: dict[str, str]) -> None:
-    """Case 35: the wire is UTF-8 whatever the platform thinks, separators and characters beyond the BMP included."""
+    """The wire is UTF-8 on every platform, with separators and characters beyond the BMP."""
     server = host(env=env)
     text = "🎉 中文 \u2028\u2029 \x7f é"
     server.send(json.dumps(call(1, "echo", text=text), ensure_ascii=False).encode() + b"\n", call(2, "print"))
@@ -260,7 +260,7 @@ def test_text_is_exact_in_any_locale(host: Callable[..., Host], env: dict[str, s
 
 
 def test_a_lone_surrogate_never_ends_the_session(host: Callable[..., Host]) -> None:
-    """Case 35: UTF-8 cannot carry half a pair, in a result or in a request."""
+    """UTF-8 has no half of a pair, in a result or in a request."""
     server = host()
     server.send(call(1, "surrogate"), rb'{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"\ud83d"}}' + b"\n")
     assert text_of(server.receive()) == "cut \ufffd here"
@@ -279,7 +279,7 @@ def test_ready_made_json_with_line_ends_stays_one_line(host: Callable[..., Host]
 
 
 def test_prints_and_children_cannot_touch_the_wire(host: Callable[..., Host]) -> None:
-    """Demand D7, D8: prints, raw writes, a child that reads stdin and one that writes to stdout."""
+    """Prints, raw writes, a child process that reads stdin and one that writes to stdout."""
     server = host()
     for id, name in enumerate(("print", "shout", "cat"), start=1):
         server.send(call(id, name))
@@ -326,7 +326,7 @@ def test_what_a_program_prints_before_at_the_start_and_after_is_not_on_the_wire(
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("loop", ["own", "trio"])
 def test_a_tool_may_use_multiprocessing(host: Callable[..., Host], method: str, loop: str) -> None:
-    """Demand D7: workers inherited the pipe and the tool hung for ever."""
+    """If workers inherit the pipe, the tool hangs for ever."""
     server = host(loop=loop)
     server.send(call(1, "worker", method=method), ping(2))
     answers = {answer["id"]: answer for answer in (server.receive(), server.receive())}
@@ -356,7 +356,7 @@ def test_a_child_that_outlives_the_server_does_not_hold_the_pipe(host: Callable[
 
 @pytest.mark.parametrize("loop", ["own", "trio"])
 def test_a_full_pipe_does_not_stop_the_loop(host: Callable[..., Host], loop: str) -> None:
-    """Demand D14: a blocking write of a large answer stops everything; here a short sleep still ends, behind it."""
+    """A blocking write of a large answer would stop everything; here a short sleep still ends during it."""
     server = host(loop=loop)
     server.send(call(1, "big", n=5_000_000))
     time.sleep(0.2)  # let it fill the pipe; nothing depends on it
@@ -368,7 +368,7 @@ def test_a_full_pipe_does_not_stop_the_loop(host: Callable[..., Host], loop: str
 
 
 def test_the_loop_runs_while_the_pipe_is_full(host: Callable[..., Host]) -> None:
-    """Demand D14: nothing is read from stdout here, and another tool still does its work."""
+    """Nothing is read from stdout here, and another tool still does its work."""
     server = host()
     server.send(call(1, "big", n=5_000_000), call(2, "stderr", n=10))
     assert select.select([server.stderr], [], [], 20)[0]
@@ -465,7 +465,7 @@ def run_at_terminal(act: Callable[[int, int], object], **options: Any) -> tuple[
 
 
 def test_the_printed_host_configuration_works_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody copies the line; the host starts the server from its own folder and would not find `calculator.py`."""
+    """A user copies the line; the host starts the server from another folder and would not find `calculator.py`."""
     (tmp_path / "calculator.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "calculator.py", "stdio"])
@@ -537,7 +537,7 @@ time.sleep(1000)
 
 
 def test_it_ends_when_its_parent_ends_and_leaves_the_pipe_open() -> None:
-    """Demand D5: hosts that die while another process holds the pipe leave servers behind, 40 a day."""
+    """A host may end while another process keeps the pipe open; the server must not stay behind."""
     wrapped = [sys.executable, "-c", LAUNCHER, sys.executable, "-c", FAST_WATCH.format(program=str(PROGRAM))]
     parent = subprocess.Popen(wrapped, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     assert parent.stdin is not None
@@ -600,7 +600,7 @@ def test_a_launcher_that_ends_early_is_not_the_host(now: float, received: int) -
 
 
 def test_a_host_that_goes_on_talking_is_alive() -> None:
-    """Whoever's death it was, messages still come."""
+    """The ended process was not the host, since messages still arrive."""
     parent = Parent()
     parent.now, parent.id = 60, 1
     assert not parent.watch.is_orphaned(5)
@@ -657,7 +657,7 @@ def cpu_ticks(pid: int) -> int:
 @pytest.mark.parametrize("loop", ["own", "trio"])
 @pytest.mark.parametrize("state", ["idle", "full", "full before", "draining"])
 def test_waiting_costs_nothing(host: Callable[..., Host], state: str, loop: str) -> None:
-    """Demand D12: idle servers burned half a core. A busy loop would use some thirty ticks here."""
+    """An idle server must not use the processor. A busy loop would use about thirty ticks here."""
     server = host(loop=loop, drain_s=100)
     if state.startswith("full"):
         server.send(call(1, "big", n=5_000_000))
@@ -675,7 +675,7 @@ def test_waiting_costs_nothing(host: Callable[..., Host], state: str, loop: str)
 
 
 def test_a_subscription_that_the_server_ends_is_answered_and_then_withdrawn(host: Callable[..., Host]) -> None:
-    """One page of the revision asks for the result, another for the notification; the result has to come first."""
+    """Two pages of the revision require the result and the notification; the result has to come first."""
     prefix = "io.modelcontextprotocol/"
     meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
     params = {"notifications": {"toolsListChanged": True}, "_meta": meta}

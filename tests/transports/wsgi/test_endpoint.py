@@ -1,4 +1,4 @@
-"""The endpoint inside a WSGI server: `wsgiref`, which everybody has."""
+"""The endpoint inside a WSGI server: `wsgiref` of the standard library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import pytest
 
 from ferrule import Client, Context, MCPServer
 from ferrule.auth import ResourceServer, StaticTokens
+from ferrule.transports.asgi.request import DisconnectWatch
 from ferrule.transports.wsgi.endpoint import WSGIEndpoint
+from ferrule.transports.wsgi.scope import _MAX_NAMES, _NAMES, scope_of
 from ferrule.wire.revisions import HANDSHAKE_PROTOCOL_VERSIONS
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +126,7 @@ async def test_what_needs_a_stream_is_not_announced(address: tuple[str, int], mo
         assert client.server_capabilities["tools"] == {}
 
 
-def test_who_may_not_ask_hears_of_no_stream(address: tuple[str, int]) -> None:
+def test_a_refused_client_learns_nothing_of_streams(address: tuple[str, int]) -> None:
     """The checks come first: origin, authentication, headers."""
     assert request(address, "POST", LISTEN, **LISTEN_HEADERS, Origin="http://evil.example")[0] == 403
     assert request(address, "POST", {**LISTEN, "method": "tools/list"}, **LISTEN_HEADERS)[0] == 400
@@ -326,3 +328,42 @@ def test_one_proxy_may_name_the_host() -> None:
         "HTTP_X_FORWARDED_HOST": "shop.example",
     }
     assert served(endpoint, path="/mcp", **stranger)[0] == 403
+
+
+def test_names_of_headers_are_kept_up_to_a_bound() -> None:
+    """Clients choose them."""
+    for number in range(2 * _MAX_NAMES):
+        found = scope_of(environ_of(**{f"HTTP_X_NUMBER_{number}": "1"}))["headers"]
+        assert (f"x-number-{number}".encode(), b"1") in found
+    assert len(_NAMES) <= _MAX_NAMES
+
+
+def test_a_request_that_waits_needs_no_watch_for_the_end_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A WSGI host does not tell that a client has gone."""
+    app = MCPServer("shop")
+    armed: list[DisconnectWatch] = []
+    monkeypatch.setattr(DisconnectWatch, "arm", armed.append)
+
+    @app.tool
+    def work() -> int:
+        return 1
+
+    for version, method in (("2025-11-25", None), ("2026-07-28", "tools/call")):
+        names = {} if method is None else {"HTTP_MCP_METHOD": method, "HTTP_MCP_NAME": "work"}
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": "work", "arguments": {}, **({} if method is None else {"_meta": meta})}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+        status, _, answer = served(
+            app.wsgi(),
+            "POST",
+            body=body,
+            HTTP_MCP_PROTOCOL_VERSION=version,
+            HTTP_ACCEPT="application/json, text/event-stream",
+            CONTENT_LENGTH=str(len(body)),
+            **names,
+        )
+        assert (status, json.loads(answer)["result"]["content"][0]["text"]) == (200, "1")
+    assert armed == []

@@ -84,7 +84,7 @@ def test_tables_cannot_be_changed() -> None:
 
 
 def test_extension_methods_are_in_no_core_table() -> None:
-    """Tasks are core in 2025-11-25 only; later they belong to whoever declares the extension."""
+    """Tasks are core in 2025-11-25 only; later they belong to the extension."""
     assert not any(method.startswith("tasks/") for method in REVISIONS["2026-07-28"].requests)
     assert not is_core_method("tasks/update")
     assert is_core_method("tasks/get")
@@ -115,6 +115,6 @@ def test_a_derived_revision_declares_only_its_differences() -> None:
     ],
 )
 def test_a_flag_of_release_0_1_answers_with_a_warning(flag: str, values: list[object]) -> None:
-    """Nothing in Ferrule read them; a program of somebody else may."""
+    """Ferrule does not read them any more; another program may."""
     with pytest.warns(DeprecationWarning, match=flag):
         assert [getattr(revision, flag) for revision in REVISIONS.values()] == values

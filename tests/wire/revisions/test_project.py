@@ -71,7 +71,7 @@ def test_the_argument_is_never_changed() -> None:
 
 
 def test_finished_bytes_and_foreign_values_pass_through() -> None:
-    """Whoever made them knew the revision."""
+    """They were encoded for the revision."""
     for value in (Encoded(b"{}"), None, 5):
         assert project_result(R24, "tools/call", value) is value
         assert project_params(R24, "tools/call", value) is value
@@ -237,7 +237,7 @@ def test_tools_for_the_model_are_refused_where_sampling_has_none(form: Any, said
 
 @pytest.mark.parametrize("form", [lambda value: value, _json])
 def test_choices_with_titles_have_the_form_of_the_revision(form: Any) -> None:
-    """An older client would show ``oneOf`` as a field for free text (EL-5)."""
+    """An older client would show ``oneOf`` as a field for free text."""
     titled = {"type": "string", "title": "Size", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]}
     schema = {"type": "object", "properties": {"n": {"type": "integer"}, "size": titled}}
     params = form(t.ElicitRequestParams(message="?", requested_schema=schema))
@@ -296,7 +296,7 @@ def test_a_new_task_is_written_in_the_wire_of_the_revision(form: Any) -> None:
 
 
 def test_params_lose_what_the_revision_lacks_in_both_directions() -> None:
-    """A client asks an old server, a server tells an old client."""
+    """For a client of an old server, and for a server of an old client."""
     call = t.CallToolRequestParams("n", task=t.TaskMetadata(1), request_state="s")
     assert _json(project_params(R26, "tools/call", call)) == {"name": "n", "requestState": "s"}
     assert _json(project_params(R1125, "tools/call", _json(call))) == {"name": "n", "task": {"ttl": 1}}
@@ -366,7 +366,7 @@ BUNDLES = follow(
 
 
 def test_known_keys_of_bundles_are_renamed_and_dropped_as_fields_are() -> None:
-    """Inside a struct and inside another bundle; keys that nobody knows stay."""
+    """Inside a struct and inside another bundle; unknown keys stay."""
     hints = {"title": "T", "readOnlyHint": True, "x": 1}
     tool = t.Tool(name="a", input_schema={}, annotations=t.ToolAnnotations(hints))
     written = to_builtins(project_result(BUNDLES, "tools/list", t.ListToolsResult(tools=[tool])))

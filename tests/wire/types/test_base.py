@@ -18,7 +18,7 @@ def test_an_empty_cursor_is_a_cursor() -> None:
 
 
 def test_zero_is_a_cache_hint() -> None:
-    """0 says stale, absent says nothing."""
+    """0 means stale; absence means no hint."""
     assert decode(encode(t.ListToolsResult([], ttl_ms=0, cache_scope="private"))) == {
         "tools": [],
         "ttlMs": 0,
@@ -63,7 +63,7 @@ def test_numbers_keep_their_kind(wire: Any) -> None:
 
 @pytest.mark.parametrize("priority", [-1, 2, 1.5])
 def test_a_priority_is_between_0_and_1(priority: float) -> None:
-    """The schema says so, and hosts sort by it."""
+    """By the schema; hosts sort by it."""
     with pytest.raises(ConvertError) as caught:
         convert({"priority": priority}, t.Annotations)
     assert caught.value.path == "$.priority"
@@ -83,3 +83,29 @@ def test_every_public_name_is_defined_once() -> None:
     """`ferrule.types` is the union of the chapters, without a name twice."""
     assert len(set(t.__all__)) == len(t.__all__)
     assert all(hasattr(t, name) for name in t.__all__)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        t.CacheableResult,
+        t.CreateMessageRequestParams,
+        t.CreateMessageResult,
+        t.DetailedTask,
+        t.ElicitRequestParams,
+        t.EmptyResult,
+        t.InputRequiredResult,
+        t.InputResponseRequestParams,
+        t.NotificationParams,
+        t.PaginatedRequestParams,
+        t.PaginatedResult,
+        t.RequestParams,
+        t.Result,
+        t.TaskNotificationParams,
+        t.TaskStatusNotificationParams,
+    ],
+)
+def test_types_whose_fields_have_no_obvious_order_take_them_by_name(type_: Any) -> None:
+    """A field that a revision adds must not change what the position of another one means."""
+    with pytest.raises(TypeError, match="positional"):
+        type_(None)

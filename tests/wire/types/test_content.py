@@ -51,7 +51,7 @@ def test_a_block_without_what_its_kind_needs_is_refused_with_its_place(wire: Any
 
 
 def test_a_block_is_checked_when_it_is_made_too() -> None:
-    """The author of a tool hears of it at once, not the peer."""
+    """The author of a tool gets the error at once, not the peer."""
     with pytest.raises(ValueError, match="`mimeType`"):
         t.ToolContentBlock("image", data="AA==")
 

@@ -1,1 +1,1 @@
-"""Who sends a request, what they may use, and state that belongs to them."""
+"""The sender of a request, the components that it may use, and state that belongs to it."""

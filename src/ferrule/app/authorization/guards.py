@@ -1,48 +1,60 @@
-"""Between an `MCPServer` and `ferrule.auth`: who sends each HTTP request, and who may use which component.
+"""Connects an `MCPServer` with `ferrule.auth`: the principal of each HTTP request, and access to components.
 
-A component has two conditions, which differ in what a principal sees that does not meet them:
+A component may have two conditions, with different responses for a principal that does not meet them:
 
-* ``scopes=``: what the token must allow. The component is listed all the same; using it without them is HTTP 403 with a
+* ``scopes=``: the scopes of the token. The component is listed; using it without the scopes is HTTP 403 with a
   challenge, and a client may step up.
 * ``allow=``: a function of the principal. If it returns false the component does not exist for it: not listed, not
   served, not completed.
 
-Neither is asked on stdio and in process, where the peer started this program or is part of it (2026-07-28,
-"Authorization", applicability). Over HTTP without ``auth=`` a component with scopes is refused to everybody.
+Neither is checked on stdio and in process, where the peer started this program or is part of it (2026-07-28,
+"Authorization", applicability). Over HTTP without ``auth=`` a component with scopes is refused to every client.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ferrule.app.authorization.principals import scopes_of
 from ferrule.app.errors import RegistrationError
+from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.auth.server.refusals import AuthRefusal, InsufficientScope
+from ferrule.kernel.protection import MakesChallenges, ServerProtection
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
     from ferrule.auth.http import AuthRequest, AuthResponse
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.kernel.server import ServerRequestContext
+    from ferrule.stores.marks import OneTimeMarks
     from ferrule.transports.asgi.context import HttpContext
 
 __all__ = [
     "Allow",
+    "Arguments",
     "Guard",
     "Protection",
     "Scopes",
     "ScopesUnknown",
     "fetch_alone",
     "make_guard",
-    "read_auth",
+    "protection_for",
     "require_scopes",
 ]
 
 Scopes: TypeAlias = str | Iterable[str] | Callable[[Any, dict[str, Any]], Iterable[str]]
-"""Scopes that a component needs: written down, or a function ``(principal, arguments) -> scopes``."""
+"""Scopes that a component needs: written down, or a function ``(principal, arguments) -> scopes``.
+
+``arguments`` are those that the component's function gets: converted to the declared types, with defaults."""
+
+Arguments: TypeAlias = Callable[[], dict[str, Any]]
+"""Returns the arguments of a use, converted as for the component's function; called only where they decide the scopes.
+
+Raises `InvalidArguments` where they do not fit the parameters."""
 
 Allow: TypeAlias = Callable[[Any], bool]
 """Whether a component exists for a principal."""
@@ -50,11 +62,16 @@ Allow: TypeAlias = Callable[[Any], bool]
 logger = logging.getLogger("ferrule.app")
 
 
-def read_auth(auth: Any) -> ResourceServer:
-    """Return the `ResourceServer` for ``auth=``: the argument, or one for an issuer's URL or a token verifier."""
+def protection_for(auth: Any) -> ServerProtection:
+    """Return the protection for ``auth=``: one by a `ResourceServer`, or the argument if it is a `ServerProtection`.
+
+    The `ResourceServer` is the argument, or one for an issuer's URL or a token verifier.
+    """
     from ferrule.auth.server.resource_server import ResourceServer
 
-    return auth if isinstance(auth, ResourceServer) else ResourceServer(auth)
+    if isinstance(auth, ResourceServer):
+        return Protection(auth)
+    return auth if isinstance(auth, ServerProtection) else Protection(ResourceServer(auth))
 
 
 class Protection:
@@ -68,6 +85,11 @@ class Protection:
         self.resource_server = resource_server
         resource_server.use(fetch_alone)
 
+    @property
+    def resource(self) -> str | None:
+        """The public URL of the endpoint; ``None`` if it was not given."""
+        return self.resource_server.resource
+
     async def authenticate(self, context: HttpContext) -> Any:
         """Return the principal that sent a request; see `ServerProtection`.
 
@@ -80,6 +102,18 @@ class Protection:
             from ferrule.transports.asgi.context import HttpRefusal
 
             raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
+
+    def insufficient_scope(self, context: Any, scopes: Sequence[str]) -> InsufficientScope:
+        """Return the error for missing scopes; see `MakesChallenges`."""
+        return self.resource_server.insufficient_scope(context, scopes)
+
+    def refused_token(self, context: HttpContext) -> list[tuple[str, str]]:
+        """Return the headers of 401 for a token that was refused elsewhere; see `MakesChallenges`."""
+        return self.resource_server.refused_token(context)
+
+    def share(self, marks: OneTimeMarks) -> None:
+        """Record the proofs that were used in a store that all processes of the server share."""
+        self.resource_server.dpop.share(marks)
 
     def document_for(self, context: HttpContext, path: str) -> tuple[int, bytes, list[tuple[str, str]]] | None:
         """Return the metadata of the protected resource, if a request is for them; see `ServerProtection`."""
@@ -138,6 +172,16 @@ class Guard:
         self._scopes = scopes
         self._allow = allow
 
+    @property
+    def reads_arguments(self) -> bool:
+        """Whether the needed scopes depend on the arguments."""
+        return callable(self._scopes)
+
+    @property
+    def allow(self) -> Allow | None:
+        """The function that decides whether the component exists; ``None`` if it exists for everybody."""
+        return self._allow
+
     def is_visible(self, ctx: ServerRequestContext[Any]) -> bool:
         """Return whether the component exists for the sender of this request."""
         if self._allow is None:
@@ -172,11 +216,11 @@ class Guard:
             return False
         return scopes_of(principal).issuperset(self._scopes)
 
-    def check_completion(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]) -> bool:
+    def check_completion(self, ctx: ServerRequestContext[Any], arguments: Arguments) -> bool:
         """Check the scopes for a completion, when not all arguments are known.
 
         Returns:
-            ``False`` if the needed scopes depend on an argument that is missing or unknown.
+            ``False`` if the needed scopes depend on an argument that is missing, unknown, or no value of its type.
 
         Raises:
             InsufficientScope: the token lacks a scope.
@@ -184,37 +228,40 @@ class Guard:
         """
         try:
             self.check(ctx, arguments)
-        except ScopesUnknown:
+        except (ScopesUnknown, InvalidArguments):
             return False
         return True
 
-    def may_see(self, principal: Any, arguments: dict[str, Any]) -> bool:
+    def may_see(self, principal: Any, arguments: Arguments) -> bool:
         """Return whether a principal may receive updates: the component exists for it, and its scopes suffice."""
         if not self.exists_for(principal):
             return False
         try:
             needed = self._needed(principal, arguments)
-        except MCPError:
+        except FerruleError:  # of the function, or of arguments that do not fit
             return False
         return scopes_of(principal).issuperset(needed)
 
-    def check(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> None:
+    def check(self, ctx: ServerRequestContext[Any], arguments: Arguments) -> None:
         """Check that the sender's token has the scopes for a use; only for requests from a network.
 
         Raises:
             InsufficientScope: the token lacks a scope.
             ScopesUnknown: the needed scopes depend on an argument that is missing or unknown.
+            InvalidArguments: arguments that decide the scopes do not fit the parameters.
             InternalError: the ``scopes`` function failed.
         """
         if ctx.transport.is_network:
-            require_scopes(ctx, self._needed(ctx.transport.principal, arguments or {}))
+            require_scopes(ctx, self._needed(ctx.transport.principal, arguments))
 
-    def _needed(self, principal: Any, arguments: dict[str, Any]) -> tuple[str, ...]:
+    def _needed(self, principal: Any, arguments: Arguments) -> tuple[str, ...]:
         scopes = self._scopes
         if not callable(scopes):
             return scopes
+        # As the function gets them: it would judge '"true"' differently from the `True` that this text is repaired to.
+        judged = arguments()
         try:
-            found: Any = scopes(principal, arguments)
+            found: Any = scopes(principal, judged)
             return tuple(found.split() if isinstance(found, str) else found)
         except MCPError:
             raise
@@ -239,9 +286,9 @@ def require_scopes(ctx: ServerRequestContext[Any], needed: tuple[str, ...]) -> N
         return
     if not scopes_of(ctx.transport.principal).issuperset(needed):
         protection = ctx.server.protection
-        if not isinstance(protection, Protection):
+        if not isinstance(protection, MakesChallenges):
             raise InsufficientScope(needed)
-        raise protection.resource_server.insufficient_scope(cast("Any", ctx.transport), needed)
+        raise protection.insufficient_scope(ctx.transport, needed)
 
 
 def make_guard(scopes: Scopes, allow: Allow | None) -> Guard | None:

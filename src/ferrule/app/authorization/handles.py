@@ -42,7 +42,7 @@ class _Kept(Generic[T]):
         self._shape = shape_of(kept)
         self._ttl_s = ttl_s
 
-    async def _put(self, ctx: Context[Any], key: str, value: T) -> None:
+    async def _save(self, ctx: Context[Any], key: str, value: T) -> None:
         await self._store(ctx).put(key, encode(to_json(value)), ttl_s=self._ttl_s)
 
     async def _get(self, ctx: Context[Any], key: str) -> tuple[T] | None:
@@ -89,7 +89,7 @@ class Handles(_Kept[T]):
         Raises:
             NoSession: the server has no store.
         """
-        await self._put(ctx, self._key(ctx, handle), value)
+        await self._save(ctx, self._key(ctx, handle), value)
 
     async def get(self, ctx: Context[Any], handle: str) -> T:
         """Return the value of a handle.
@@ -121,7 +121,7 @@ class PerPrincipal(_Kept[T]):
         Raises:
             NoSession: the sender is anonymous, or the server has no store.
         """
-        await self._put(ctx, self._key(ctx), value)
+        await self._save(ctx, self._key(ctx), value)
 
     async def get(self, ctx: Context[Any]) -> T | None:
         """Return the value of the sender of this request; ``None`` if there is none.

@@ -22,7 +22,8 @@ def principal_of(request: ServerRequestContext[Any]) -> Any:
 def scopes_of(principal: Any) -> frozenset[str]:
     """Return the scopes of a principal; none if it has no attribute ``scopes``."""
     # A user's own authenticator may return any object as the principal.
-    return frozenset(getattr(principal, "scopes", ()))
+    found: Any = getattr(principal, "scopes", ())
+    return cast("frozenset[str]", found) if isinstance(found, frozenset) else frozenset(found)
 
 
 def principal_id(principal: Any) -> str | None:

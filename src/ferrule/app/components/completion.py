@@ -18,7 +18,7 @@ from ferrule.app.components.index import shown_name
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.app.execution.invoke import call_function
 from ferrule.app.execution.threads import WorkerThreads
-from ferrule.app.signatures.coercion import lenient
+from ferrule.app.signatures.coercion import ArgumentProblem, InvalidArguments, lenient
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.app.signatures.shapes import FieldShape, Shape, flat_members
 from ferrule.kernel.server import ServerRequestContext
@@ -118,7 +118,8 @@ class CompletionSet:
         if component.guard is not None:  # values of a protected component are as secret as the component
             context = ctx.params.context
             filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
-            if not component.guard.check_completion(ctx, {**filled, name: ctx.params.argument.value}):
+            typed = ctx.params.argument.value
+            if not component.guard.check_completion(ctx, lambda: _known(component, filled, parameter, typed)):
                 return CompleteResult(Completion([]))
         completer, mount_path = self._completers.get((owner, name), (None, component.mount_path))
 
@@ -166,6 +167,27 @@ class CompletionSet:
         return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
 
 
+def _known(component: Component[Any], filled: Mapping[str, Any], completed: FieldShape, typed: str) -> dict[str, Any]:
+    """Return the known arguments, converted as for the function of the component.
+
+    What is typed so far is left out while it is no value of its type.
+
+    Raises:
+        InvalidArguments: an argument that is filled in does not fit its parameter.
+    """
+    known: dict[str, Any] = {}
+    for part in component.spec.parameters:
+        try:
+            if part is completed:
+                known[part.name] = lenient(typed, part.shape)
+            elif part.name in filled:
+                known[part.name] = lenient(filled[part.name], part.shape)
+        except (ValidationError, RecursionError) as error:
+            if part is not completed:
+                raise InvalidArguments([ArgumentProblem(part.name, "no value of its type")], part.name) from error
+    return known
+
+
 def _choices(shape: Shape) -> list[str]:
     """Return the texts of a closed set of values: exactly those that are accepted as the argument."""
     found: list[str] = []
@@ -189,6 +211,12 @@ def _is_visible(component: Component[Any], ctx: ServerRequestContext[Any]) -> bo
 
 
 def _bounded(values: list[str], total: int | None = None) -> Completion:
+    """Return a completion with the first `MAX_VALUES` values (2025-11-25, "Completion").
+
+    Args:
+        values: all values that the completer returned.
+        total: the number of all possible values, if the completer set it; ``None`` for the number of ``values``.
+    """
     if len(values) <= MAX_VALUES:
         return Completion(values, total=len(values) if total is None else total)
     return Completion(values[:MAX_VALUES], total=total or len(values), has_more=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -20,17 +21,17 @@ __all__ = ["Component", "OptionsT", "SetSettings"]
 if TYPE_CHECKING:
     OptionsT = TypeVar("OptionsT", bound="ComponentOptions")
 else:
-    OptionsT = TypeVar("OptionsT")  # a bound in quotes would be compiled
+    OptionsT = TypeVar("OptionsT")  # Python would compile a bound in quotes, at each start
 
 
 class SetSettings(Struct, frozen=True, kw_only=True, eq=False):
     """What the sets of components of one server share.
 
     Attributes:
-        server: where the handlers are registered once there is a component.
+        server: the server on which the handlers are registered when there is a component.
         threads: for sync functions.
         page_size: components on a page of a list; ``None`` for all.
-        is_private: the server knows who asks; see `ComponentIndex`.
+        is_private: whether the server authenticates clients; see `ComponentIndex`.
     """
 
     server: Server[Any]
@@ -88,6 +89,15 @@ class Component(Generic[OptionsT]):
         """The description given at registration, else the docstring up to its first section."""
         given = self.options.description
         return given if given is not None else self.spec.description()
+
+    def bind(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments as the function gets them: repaired, converted, with defaults; without what is injected.
+
+        Raises:
+            InvalidArguments: they do not fit the parameters.
+            SignatureError: the function cannot be served.
+        """
+        return self.spec.finish().bind({} if arguments is None else arguments)
 
     def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
         """Return a copy for the index of the server that this component's server is mounted in.

@@ -5,8 +5,8 @@ Every change discards the encoded pages of the list and is published to the clie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from ferrule.wire.revisions import Revision
 if TYPE_CHECKING:
     from ferrule.app.components.component import Component
 
-__all__ = ["ComponentIndex", "ComponentT", "shown_name"]
+__all__ = ["ComponentIndex", "ComponentT", "ListVariant", "shown_name"]
 
 _MAX_CACHED_PAGES = 32
 _MAX_SHOWN_CHARS = 200
@@ -39,23 +39,38 @@ def shown_name(name: str) -> str:
     return name if len(name) <= _MAX_SHOWN_CHARS else name[:_MAX_SHOWN_CHARS] + "…"
 
 
+class ListVariant(Protocol):
+    """Another form of a list, for some clients; a hashable value, since pages are cached by it."""
+
+    def select(self, members: Iterable[Any], /) -> list[Any]:
+        """Return the components that are listed in this form."""
+        ...
+
+    def change(self, result: Any, /) -> Any:
+        """Return a page of the list, which has the definitions of the selected components, in this form."""
+        ...
+
+
 class ComponentIndex(Generic[ComponentT]):
     """Components of one kind.
 
     Args:
         kind: the kind's name in messages, such as ``"tool"``.
         on_change: called after every change.
-        is_private: the server authenticates clients, so that shared caches must not keep its lists.
+        is_private: whether the server authenticates clients, so that shared caches must not keep its lists.
 
     Attributes:
         live: the enabled components by key; calls look into this.
-        is_guarded: some component has a guard, so that lists differ between principals.
+        is_guarded: whether a component has a guard, so that lists differ between principals.
+        has_unlisted: whether a component is left out of the list.
         followers: called after every change, before it is published; see `ferrule.app.components.mounting`.
         checks: called with a key before it is added; an exception refuses it.
         hidden_tags: the disabled tags: a component with such a tag that a mounted server adds later stays hidden.
-        before_read: called before a list is read, and before a key that names nothing is refused; registers what has
-            come since. ``None`` for nothing.
+        before_read: functions that register new components; called before a list is read, and before an unknown key is
+            refused. Added by `ferrule.expose.applications` and the extension of skills.
         sources: the indexes of mounted servers, whose components this one has copies of; read before this one.
+        variant_of: ``(request) -> ListVariant | None``: the form of the list for the sender of a request, ``None`` for
+            the list as it is. Set by an extension; ``None``: one form for all clients.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -70,21 +85,23 @@ class ComponentIndex(Generic[ComponentT]):
         self.hidden_tags: set[str] = set()
         self._hidden_keys: set[str] = set()
         self.is_guarded = False
+        self.has_unlisted = False
         self.is_private = is_private
-        self.before_read: Callable[[], None] | None = None
+        self.before_read: list[Callable[[], None]] = []
         self.sources: list[ComponentIndex[ComponentT]] = []
+        self.variant_of: Callable[[ServerRequestContext[Any]], ListVariant | None] | None = None
 
     @property
     def can_refresh(self) -> bool:
         """Whether `refresh` may register something."""
-        return self.before_read is not None or bool(self.sources)
+        return bool(self.before_read) or bool(self.sources)
 
     def refresh(self) -> None:
-        """Register what has come since the last read, in this server and in those mounted in it."""
+        """Register components that were added since the last read, in this server and in those mounted in it."""
         for source in self.sources:
             source.refresh()
-        if self.before_read is not None:
-            self.before_read()
+        for register in self.before_read:
+            register()
 
     def look_again(self, key: str) -> ComponentT | None:
         """Return an enabled component that `refresh` registered; ``None`` if there is none."""
@@ -110,13 +127,17 @@ class ComponentIndex(Generic[ComponentT]):
         """Return a copy of the keys and components, enabled or not."""
         return list(self._all.items())
 
+    def changed(self) -> None:
+        """Discard the pages of the list and publish the change, after facts of listed components have changed."""
+        self._changed()
+
     def touch(self) -> None:
         """Call the followers after a component's facts were changed in place."""
         for follower in self.followers:
             follower()
 
     def unknown(self, key: str, ctx: ServerRequestContext[Any]) -> InvalidParams:
-        """The error for a key that names nothing that the sender of a request may see; it suggests what they may."""
+        """Return the error for an unknown key, with a similar key that the sender of the request may see."""
         names = (
             name for name, component in self.live.items() if component.guard is None or component.guard.is_visible(ctx)
         )
@@ -244,13 +265,13 @@ class ComponentIndex(Generic[ComponentT]):
             cursor: as the client sent it; ``None`` for the first page.
             page_size: maximum number of members on a page; ``None`` for all.
             make: function from the members, the next cursor and the revision to the result.
-            shown: function that returns the members that are listed; ``None`` from it, or in its place, for all. It
-                depends on the members alone, since pages are cached until they change.
+            shown: returns the members to list; ``None`` from it, or in its place, for all. Its result must depend only
+                on the members, since pages are cached until they change.
 
         Raises:
             InvalidParams: the cursor is not one of this server's.
         """
-        if self.before_read is not None or self.sources:
+        if self.before_read or self.sources:
             self.refresh()
         server, connection = ctx.server, ctx.session.connection
         hints = server.cache_hints
@@ -260,12 +281,15 @@ class ComponentIndex(Generic[ComponentT]):
         if self.is_guarded:
             members = [member for member in members if member.guard is None or member.guard.is_visible(ctx)]
             visible = tuple(member.number for member in members)
-        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"), visible)
+        variant = None if self.variant_of is None else self.variant_of(ctx)
+        key = (connection.protocol_version, cursor, hints.get(ctx.method), hints.get("*"), visible, variant)
         found = self._pages.get(key)
         if found is None:
-            page = paginate(members, cursor, page_size)
+            page = paginate(members if variant is None else variant.select(members), cursor, page_size)
             result = make(page.members, page.next_cursor, connection.revision)
-            if self.is_private or visible is not None:
+            if variant is not None:
+                result = variant.change(result)
+            if self.is_private or visible is not None or self.variant_of is not None:
                 result = replace(result, cache_scope="private")
             found = Encoded(encode(finish_result(server, connection, ctx.method, result)))
             self._pages.put(key, found)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ferrule.app.signatures.function import SchemaMode
     from ferrule.wire.types import Annotations, Icon, ToolAnnotations
 
-__all__ = ["PromptKeywords", "ResourceKeywords", "ToolKeywords"]
+__all__ = ["PromptKeywords", "ResourceKeywords", "ToolKeywords", "UiKeywords"]
 
 
 class ToolKeywords(TypedDict, total=False):
@@ -34,7 +34,7 @@ class ToolKeywords(TypedDict, total=False):
     schema: SchemaMode | None
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
-    structured: bool
+    structured: bool | Literal["object"]
     text: EncoderName | Encoder | None
     max_result_bytes: int | None
     timeout_s: float | None
@@ -42,6 +42,17 @@ class ToolKeywords(TypedDict, total=False):
     task: TaskSupport
     task_after_s: float | None
     resumable: bool
+
+
+class UiKeywords(ToolKeywords, total=False):
+    """The options of ``MCPServer.ui`` as keyword arguments."""
+
+    csp: Mapping[str, Iterable[str]] | None
+    permissions: Iterable[str]
+    visibility: Literal["model", "app"] | Iterable[Literal["model", "app"]]
+    prefers_border: bool | None
+    domain: str | None
+    state: bool
 
 
 class ResourceKeywords(TypedDict, total=False):
@@ -59,6 +70,18 @@ class ResourceKeywords(TypedDict, total=False):
     scopes: Scopes
     allow: Allow | None
     guard_paths: bool
+    contents_meta: dict[str, Any] | None
+    ttl_ms: int | None
+    cache_scope: Literal["public", "private"] | None
+    listed: bool
+
+
+class SkillKeywords(TypedDict, total=False):
+    """The options of `ResourceOptions` that the files of a skill may have, as keyword arguments."""
+
+    tags: Iterable[str]
+    scopes: Scopes
+    allow: Allow | None
     ttl_ms: int | None
     cache_scope: Literal["public", "private"] | None
 

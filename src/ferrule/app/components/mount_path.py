@@ -38,12 +38,14 @@ class MountPoint:
         middleware: its middleware at the time of mounting.
         local_name: function from the name of a tool or prompt in the parent to its name in the mounted server.
         local_uri: the same for URIs.
+        outer_uri: function from a URI in the mounted server to the URI in the parent.
     """
 
     server: MountedServer
     middleware: tuple[ServerMiddleware[Any], ...]
     local_name: Callable[[str], str]
     local_uri: Callable[[str], str]
+    outer_uri: Callable[[str], str]
 
     @property
     def has_state(self) -> bool:
@@ -92,6 +94,12 @@ class MountPath:
     def has_state(self) -> bool:
         """Whether a server on the path has a lifespan of its own."""
         return self._stateful is not None
+
+    def outer_uri(self, uri: str) -> str:
+        """Return the URI that a resource of the innermost server has in the outermost one."""
+        for point in reversed(self.points):
+            uri = point.outer_uri(uri)
+        return uri
 
     @classmethod
     def through(cls, point: MountPoint, rest: MountPath | None) -> MountPath:

@@ -27,6 +27,7 @@ from ferrule.app.components.registry import ComponentRegistry
 from ferrule.app.components.tools import ToolComponent
 from ferrule.app.errors import RegistrationError
 from ferrule.kernel.changes.bus import RESOURCE_UPDATED, Event
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Mount:
 
     Raises:
         RegistrationError: a name is taken, the prefix is malformed, the parent is mounted in the server, the server is
-            no `MCPServer`, or it has ``auth=`` and the parent has none.
+            not an `MCPServer`, or it has ``auth=`` and the parent has none.
     """
 
     def __init__(self, parent: MountableServer, server: MountableServer, prefix: str | None) -> None:
@@ -153,7 +154,9 @@ class Mount:
         self.parent = parent
         self.server = server
         self._names = names = _Names(prefix)
-        self._point = MountPoint(server, tuple(server.lowlevel.middleware), names.local_name, names.local_uri)
+        self._point = MountPoint(
+            server, tuple(server.lowlevel.middleware), names.local_name, names.local_uri, names.outer_uri
+        )
         name, uri = names.outer_name, names.outer_uri
         copies: list[_Copies[Any]] = [
             _ToolCopies(self.mount_path, server, parent, name),
@@ -256,6 +259,7 @@ class _Copies(Generic[ComponentT]):
             self._target.set_offered(outer_key, is_offered)
         self._target.touch()
         self._target.is_guarded = self._target.is_guarded or self._source.is_guarded
+        self._target.has_unlisted = self._target.has_unlisted or self._source.has_unlisted
 
     def _drop_old(self) -> None:
         for key, made in list(self._copies.items()):
@@ -290,13 +294,14 @@ class _ToolCopies(_Copies[ToolComponent]):
         outer_key: Callable[[str], str],
     ) -> None:
         super().__init__(mount_path, server.tools.index, parent.tools.index, outer_key, parent.tools.serve)
-        self._plans = server.lowlevel.param_headers
+        self._plans = server.lowlevel.attachments.made(MirroredHeaders).params
         self._parent = parent
+        self._parent_plans = parent.lowlevel.attachments.made(MirroredHeaders).params
 
     def before_add(self, original: ToolComponent, made: ToolComponent) -> None:
         plan = self._plans.get(original.name)
         if plan:
-            self._parent.lowlevel.param_headers[made.name] = plan
+            self._parent_plans[made.name] = plan
 
     def after_refresh(self, made: ToolComponent) -> None:
         extensions = list(self._parent.extensions.values())
@@ -307,7 +312,7 @@ class _ToolCopies(_Copies[ToolComponent]):
             extension.prepare_tool(made)
 
     def after_remove(self, outer_key: str) -> None:
-        self._parent.lowlevel.param_headers.pop(outer_key, None)
+        self._parent_plans.pop(outer_key, None)
 
 
 def _servers_in(server: MountableServer) -> list[MountableServer]:

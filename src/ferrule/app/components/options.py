@@ -7,7 +7,7 @@ arguments of the decorators and of ``add_…`` the same options are in `ferrule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ferrule.wire.types import Annotations, Icon, ToolAnnotations
 
 __all__ = [
+    "UI_OPTIONS",
     "ComponentOptions",
     "PromptOptions",
     "ResourceOptions",
@@ -64,14 +65,14 @@ class ToolOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
     """Options of one tool; see `MCPServer.tool`.
 
     A new option is also added to `ferrule.app.components.keywords.ToolKeywords`. A tool that sets it is called by the
-    general path until `ferrule.app.components.plain_tools` lists it as one that the fast path respects.
+    general path until `ferrule.app.components.fast_tools` lists it as one that the fast path respects.
     """
 
     annotations: ToolAnnotations | Mapping[str, Any] | None = None
     schema: SchemaMode | None = None
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
-    structured: bool = True
+    structured: bool | Literal["object"] = True
     text: EncoderName | Encoder | None = None
     max_result_bytes: int | None = None
     timeout_s: float | None = None
@@ -81,6 +82,10 @@ class ToolOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
     resumable: bool = False
 
 
+UI_OPTIONS: Final = ("csp", "permissions", "visibility", "prefers_border", "domain", "state")
+"""The names of the options that ``MCPServer.ui`` has in addition to those of a tool."""
+
+
 class ResourceOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
     """Options of one resource or template; see `MCPServer.resource`."""
 
@@ -88,8 +93,10 @@ class ResourceOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):
     size: int | None = None
     annotations: Annotations | None = None
     guard_paths: bool = True
+    contents_meta: dict[str, Any] | None = None
     ttl_ms: int | None = None
     cache_scope: Literal["public", "private"] | None = None
+    listed: bool = True
 
 
 class PromptOptions(ComponentOptions, frozen=True, kw_only=True, eq=False):

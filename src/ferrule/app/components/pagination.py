@@ -21,6 +21,8 @@ _PREFIX = "after:"
 
 
 class _Numbered(Protocol):
+    """A member of a list, with its registration number."""
+
     number: int
 
 
@@ -29,7 +31,12 @@ ValueT = TypeVar("ValueT")
 
 
 class Page(Generic[MemberT]):
-    """Members in order, and the cursor of the next page; ``None`` on the last page."""
+    """One page of a list.
+
+    Attributes:
+        members: the members, in the order of their numbers.
+        next_cursor: the cursor of the next page; ``None`` on the last page.
+    """
 
     __slots__ = ("members", "next_cursor")
 

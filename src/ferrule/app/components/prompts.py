@@ -113,7 +113,7 @@ class PromptSet:
         return component
 
     def serve(self) -> None:
-        """Register the handlers of ``prompts/list`` and ``prompts/get``, unless they are."""
+        """Register the handlers of ``prompts/list`` and ``prompts/get``, unless they are registered."""
         if self._server.get_request_handler("prompts/get") is None:
             self._server.add_request_handler("prompts/list", self._list, trusted=True)
             self._server.add_request_handler("prompts/get", self._get, trusted=True)
@@ -130,8 +130,7 @@ class PromptSet:
         prompt = self.index.live.get(name)
         if prompt is None or (prompt.guard is not None and not prompt.guard.is_visible(ctx)):
             raise self.index.unknown(name, ctx)
-        if prompt.guard is not None:
-            prompt.guard.check(ctx, dict(arguments or {}))
+        self._check_scopes(prompt, ctx, arguments)
         if prompt.mount_path is None:
             return await self._fill_in(prompt, ctx, arguments)
         params = {"name": name, "arguments": arguments or {}}
@@ -143,10 +142,12 @@ class PromptSet:
     async def _fill_in(
         self, prompt: PromptComponent, ctx: ServerRequestContext[Any], arguments: dict[str, str] | None
     ) -> GetPromptResult:
+        if prompt.mount_path is not None and prompt.mount_path.has_middleware:  # it may have changed the arguments
+            self._check_scopes(prompt, ctx, arguments)
         try:
             value = await call_function(prompt.spec, arguments or {}, ctx, self._threads)
         except InvalidArguments as error:
-            raise InvalidParams(f"Invalid arguments for prompt `{prompt.name}`:\n{error}") from error
+            raise _refusal(prompt, error) from error
         except ToolError as error:
             raise MCPError(error.text) from error
         if isinstance(value, GetPromptResult | InputRequiredResult):
@@ -156,6 +157,16 @@ class PromptSet:
         except (ResultError, ValueError) as error:
             raise InternalError() from error
 
+    @staticmethod
+    def _check_scopes(
+        prompt: PromptComponent, ctx: ServerRequestContext[Any], arguments: dict[str, str] | None
+    ) -> None:
+        if prompt.guard is not None:
+            try:
+                prompt.guard.check(ctx, lambda: prompt.bind(arguments))
+            except InvalidArguments as error:
+                raise _refusal(prompt, error) from error
+
     async def _get(self, ctx: ServerRequestContext[Any]) -> Any:
         return await self.get(ctx, ctx.params.name, ctx.params.arguments)
 
@@ -163,12 +174,16 @@ class PromptSet:
         return self.index.page(ctx, ctx.params.cursor, self._page_size, _prompts_page)
 
 
+def _refusal(prompt: PromptComponent, error: InvalidArguments) -> InvalidParams:
+    return InvalidParams(f"Invalid arguments for prompt `{prompt.name}`:\n{error}")
+
+
 def _prompts_page(members: list[PromptComponent], next_cursor: str | None, _: Revision) -> ListPromptsResult:
     listed: list[Prompt] = []
     for member in members:
         try:
             listed.append(member.definition())
-        except SignatureError as error:  # registered while the server runs, when no start checks it
+        except SignatureError as error:  # it was registered while the server runs, after the check at the start
             logger.error("Prompt %r is left out of the list, since it cannot be described: %s", member.name, error)
     return ListPromptsResult(listed, next_cursor=next_cursor)
 

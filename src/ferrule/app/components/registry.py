@@ -14,6 +14,7 @@ from ferrule._options import check_options
 from ferrule.app.components.completion import CompletionSet
 from ferrule.app.components.component import SetSettings
 from ferrule.app.components.options import (
+    UI_OPTIONS,
     PromptOptions,
     ResourceOptions,
     ToolDefaults,
@@ -30,9 +31,9 @@ from ferrule.kernel.server import LifespanT
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ferrule.app.authorization.guards import Protection
     from ferrule.app.components.index import ComponentIndex
-    from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords
+    from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords, UiKeywords
+    from ferrule.kernel.protection import ServerProtection
     from ferrule.kernel.server import Server
 
 __all__ = ["ComponentRegistry"]
@@ -56,11 +57,11 @@ class ComponentRegistry(Generic[LifespanT]):
         *,
         max_threads: int,
         page_size: int | None,
-        protection: Protection | None,
+        protection: ServerProtection | None,
         tool_defaults: ToolDefaults,
     ) -> None:
         self.lowlevel: Server[LifespanT] = lowlevel
-        self.protection: Protection | None = protection
+        self.protection: ServerProtection | None = protection
         self.threads = WorkerThreads(max_threads)
 
         def changed(kind: str) -> Callable[[], None]:
@@ -113,7 +114,8 @@ class ComponentRegistry(Generic[LifespanT]):
             input_schema: your own 2020-12 schema, published untouched and enforced; the function may then take
                 ``**kwargs``.
             output_schema: your own schema of the result, published untouched and enforced.
-            structured: ``False``: no output schema, results are text only.
+            structured: ``False``: no output schema, results are text only. ``"object"``: data that is no object is
+                wrapped as ``{"result": …}`` in each revision, also in 2026-07-28, which allows any value.
             text: the server's if not given.
             max_result_bytes: the server's if not given.
             timeout_s: maximum duration of one run in seconds; the time in which a question waits for its answer does
@@ -152,6 +154,41 @@ class ComponentRegistry(Generic[LifespanT]):
         self._added_tool(component)
         return component
 
+    def ui(self, page: Any = None, /, **options: Unpack[UiKeywords]) -> Callable[[FunctionT], FunctionT]:
+        """Serve a function as a tool whose result the host shows in a page (MCP Apps): ``@app.ui("board.html")``.
+
+        It registers the tool, the page as a ``ui://`` resource, and the policy of the page; the first use adds the
+        apps extension (`add_extension` to configure it). Clients that show no views get the tool without the page.
+
+        Args:
+            page: an HTML file, or a folder with ``index.html``, relative to the module of the function; HTML text; or
+                a ready view of `ferrule.extensions.apps`. ``None``: a tool without a page, for calls by pages.
+            csp: origins that the page may use, such as ``{"resourceDomains": ["https://cdn.example.com"]}``; the other
+                keys are ``connectDomains``, ``frameDomains`` and ``baseUriDomains``. Local files need none.
+            permissions: ``"camera"``, ``"microphone"``, ``"geolocation"``, ``"clipboardWrite"``.
+            visibility: ``"app"`` for a tool that only pages call, and that hosts hide from the model; ``"model"`` for
+                one that pages must not call. This is no protection: use ``scopes`` and ``allow``.
+            prefers_border: whether the host draws a border; ``None`` lets it decide.
+            domain: origin of the page's frame, in the form that the host defines.
+            state: give each result an id, under which its view keeps state (``view.save``).
+            options: as for `tool`.
+
+        Returns:
+            A decorator, which returns the function unchanged.
+
+        Raises:
+            PageError: a file is missing, or the page loads what its policy does not allow; with file and line.
+            SignatureError: the function cannot be served.
+            RegistrationError: an option has no possible value, or the name is taken.
+        """
+        check_options("@app.ui", options, ToolOptions, *UI_OPTIONS)
+        # A name instead of an import: extensions are in a higher layer, and most servers have no pages.
+        from importlib import import_module
+
+        register: Any = import_module("ferrule.extensions.apps.extension").register_ui
+        made: Callable[[FunctionT], FunctionT] = register(self, page, options)
+        return made
+
     def remove_tool(self, name: str) -> None:
         """Remove a tool and notify the clients that listen to changes of the list.
 
@@ -175,9 +212,11 @@ class ComponentRegistry(Generic[LifespanT]):
             mime_type: if not given, ``text/plain``, ``application/json`` or ``application/octet-stream`` by the type
                 of the returned value; listed only when given.
             size: in bytes, when known.
+            contents_meta: ``_meta`` of each content item in the result of a read; ``meta`` is that of the list entry.
             guard_paths: refuse variables that contain ``..`` segments, absolute paths or NUL.
             ttl_ms: milliseconds that the contents may be cached (2026-07-28).
             cache_scope: ``"public"`` for shared caches too, or ``"private"`` (2026-07-28).
+            listed: ``False``: in no list; a client that knows the URI can read it.
 
         Returns:
             A decorator, which returns the function unchanged.

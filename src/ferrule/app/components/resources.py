@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from msgspec.structs import replace
+
 from ferrule.app.components.component import Component, SetSettings
 from ferrule.app.components.index import ComponentIndex
 from ferrule.app.components.options import ResourceOptions
@@ -110,7 +112,12 @@ class ResourceComponent(Component[ResourceOptions]):
 
 
 class ResourceSet:
-    """The resources of one server, and the three methods that serve them; see `ToolSet` for the arguments."""
+    """The resources of one server, and the three methods that serve them; see `ToolSet` for the arguments.
+
+    Attributes:
+        fixed, templates: the single resources by URI, and the templates by their text.
+        page_size: components on a page of a list; ``None`` for all.
+    """
 
     def __init__(self, settings: SetSettings, on_change: Callable[[], None]) -> None:
         self.fixed: ComponentIndex[ResourceComponent] = ComponentIndex("resource", on_change, settings.is_private)
@@ -119,7 +126,7 @@ class ResourceSet:
         )
         self._server = settings.server
         self._threads = settings.threads
-        self._page_size = settings.page_size
+        self.page_size = settings.page_size
         self._by_normal_uri: dict[str, ResourceComponent] | None = None
         self.fixed.followers.append(self._forget_normal_uris)
         settings.server.resource_visibility = self._resource_visibility
@@ -134,7 +141,8 @@ class ResourceSet:
             found = self.find(uri, lambda guard: guard.exists_for(principal))
             if found is None:  # hidden from this principal: no updates. Not served at all: nothing to protect.
                 return self.find(uri) is None
-            return found[0].guard is None or found[0].guard.may_see(principal, found[1])
+            component, values = found
+            return component.guard is None or component.guard.may_see(principal, lambda: component.bind(values))
 
         return may_see
 
@@ -157,14 +165,18 @@ class ResourceSet:
             raise RegistrationError(f"{uri!r} is not a URI: it has no scheme, such as data:// or file://")
         template = _template(uri)
         _check_parameters(spec, template)
-        if template is None and normal_uri(uri) in self._fixed_by_normal_uri():
-            taken = self._fixed_by_normal_uri()[normal_uri(uri)].uri
-            raise RegistrationError(f"There is already a resource {taken!r}; remove it first")
+        by_normal_uri = self._fixed_by_normal_uri()
+        if template is None and (taken := by_normal_uri.get(normal_uri(uri))) is not None:
+            raise RegistrationError(f"There is already a resource {taken.uri!r}; remove it first")
         component = ResourceComponent(spec, uri, template, options)
         check_dependencies(spec)
         index = self.fixed if template is None else self.templates
         index.guard(component)
+        index.has_unlisted = index.has_unlisted or not options.listed
         index.add(uri, component)
+        if template is None:  # kept, because thousands of resources may be added one after another
+            by_normal_uri[normal_uri(uri)] = component
+            self._by_normal_uri = by_normal_uri
         self.serve()
         return component
 
@@ -245,7 +257,10 @@ class ResourceSet:
             raise self._missing(ctx, uri)
         component, values = found
         if component.guard is not None:
-            component.guard.check(ctx, values)
+            try:
+                component.guard.check(ctx, lambda: component.bind(values))
+            except InvalidArguments as error:
+                raise self._missing(ctx, uri) from error
         if component.mount_path is None:
             return await self._contents_of(component, ctx, uri, values)
         read = component.mount_path.run(
@@ -282,6 +297,9 @@ class ResourceSet:
             contents = _contents(value, uri, component.options.mime_type)
         except ResultError as error:
             raise InternalError() from error
+        meta = component.options.contents_meta
+        if meta is not None:
+            contents = [each if each.meta is not None else replace(each, meta=meta) for each in contents]
         return ReadResourceResult(contents, ttl_ms=component.options.ttl_ms, cache_scope=component.options.cache_scope)
 
     def _missing(self, ctx: ServerRequestContext[Any], uri: str) -> ResourceNotFound:
@@ -291,10 +309,17 @@ class ResourceSet:
         return await self.read(ctx, ctx.params.uri)
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
-        return self.fixed.page(ctx, ctx.params.cursor, self._page_size, _resources_page)
+        return self.fixed.page(ctx, ctx.params.cursor, self.page_size, _resources_page, shown=self._listed(self.fixed))
 
     async def _list_templates(self, ctx: ServerRequestContext[Any]) -> Encoded:
-        return self.templates.page(ctx, ctx.params.cursor, self._page_size, _templates_page)
+        shown = self._listed(self.templates)
+        return self.templates.page(ctx, ctx.params.cursor, self.page_size, _templates_page, shown=shown)
+
+    def _listed(self, index: ComponentIndex[ResourceComponent]) -> Callable[[], list[ResourceComponent]] | None:
+        """Return a function that returns the components that a list shows; ``None`` if it shows all."""
+        if not index.has_unlisted:
+            return None
+        return lambda: [each for each in index.live.values() if each.options.listed]
 
 
 def _resources_page(members: list[ResourceComponent], next_cursor: str | None, _: Revision) -> ListResourcesResult:

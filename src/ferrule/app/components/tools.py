@@ -10,6 +10,7 @@ failure                                         the client receives
 ==============================================  ====================================================================
 arguments that do not fit the parameters        a result with ``isError`` that describes valid arguments
 `ToolError`                                     a result with ``isError`` and the error's text
+an exception that `ErrorTranslator` translates  the same, with the text of the translation
 a result that does not fit the declared type    a result with ``isError``; logged as the author's mistake
 `MCPError` and its subclasses                   a protocol error, as raised
 any other ``Exception``                         a result with ``isError`` without details; logged in full
@@ -27,23 +28,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from ferrule.app.components.component import Component, SetSettings
+from ferrule.app.components.deferred_schema import DeferredSchema
 from ferrule.app.components.index import ComponentIndex, shown_name
 from ferrule.app.components.options import TaskSupport, ToolDefaults, ToolOptions
 from ferrule.app.errors import RegistrationError, ResultError, SignatureError, ToolError
 from ferrule.app.execution.context import Context
 from ferrule.app.execution.current import current_request
-from ferrule.app.execution.invoke import check_dependencies, runner_of
+from ferrule.app.execution.invoke import check_dependencies, runner_of, translated
 from ferrule.app.execution.limits import Limits, limited
-from ferrule.app.execution.threads import WorkerThreads
 from ferrule.app.results.encoders import encoder_for
 from ferrule.app.results.result_plan import ResultPlan, error_result, plan_result, wrap_schema
 from ferrule.app.rounds.run import run_body
 from ferrule.app.signatures.coercion import InvalidArguments
 from ferrule.app.signatures.function import FunctionSpec, SchemaMode, compile_function
 from ferrule.kernel.concurrency.cancellation import BodyExit
-from ferrule.kernel.fast_path.plain_tools import OWNER
+from ferrule.kernel.concurrency.yielding import NEEDS_NO_LOOP
+from ferrule.kernel.fast_path.fast_tools import OWNER
 from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import CapabilityNotDeclared, InvalidParams, MCPError, sole_error
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.wire.codec import Encoded
 from ferrule.wire.headers import InvalidHeaderAnnotation, compile_param_plan
 from ferrule.wire.patterns import pattern
@@ -60,14 +63,17 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
-    from ferrule.kernel.fast_path.plain_tools import PlainTool
+    from ferrule.kernel.fast_path.fast_tools import FastTool
+    from ferrule.kernel.fast_path.middleware import PassingTools
 
-__all__ = ["Run", "ToolComponent", "ToolSet"]
+__all__ = ["CallTool", "ToolComponent", "ToolSet"]
 
 logger = logging.getLogger(__name__)
 
-Run = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
-Conclude = Callable[[ServerRequestContext[Any], Callable[[], Awaitable[Any]]], Awaitable[Any]]
+CallTool = Callable[[ServerRequestContext[Any], dict[str, Any] | None], Awaitable[Any]]
+"""``await execute(request, arguments)`` returns the result of a tool; see `ToolComponent.execute`."""
+MakeResult = Callable[[ServerRequestContext[Any], Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""``await make_result(request, start_body)`` returns the result for the value, or the exception, of the body."""
 
 _NAME = pattern(r"[A-Za-z0-9_.-]{1,128}")
 _SAFE_LENGTH = 64
@@ -77,16 +83,26 @@ _NO_ARGUMENTS: dict[str, Any] = {}
 _PLAIN_RETURNS = frozenset({str, int, float, bool, dict, list})
 
 
-def _run_along(path: MountPath, name: str, run: Run) -> Run:
-    """Return a function that calls ``run`` with the request as the tool's own server would have received it."""
+def _along_mount_path(path: MountPath, name: str, execute: CallTool) -> CallTool:
+    """Return a function that calls ``execute`` with the request as the tool's own server would have received it."""
     if not path.has_middleware:
-        return lambda ctx, arguments: run(path.with_state(ctx), arguments)
+        return lambda ctx, arguments: execute(path.with_state(ctx), arguments)
 
     def run_through_middleware(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
         params = {"name": name, "arguments": arguments or {}}
-        return path.run(ctx, "tools/call", params, lambda inner, params: run(inner, params.get("arguments")))
+        return path.run(ctx, "tools/call", params, lambda inner, params: execute(inner, params.get("arguments")))
 
     return run_through_middleware
+
+
+def _changed(
+    project: Callable[[Any, Any], Any], change_result: Callable[[ToolResult], ToolResult]
+) -> Callable[[Any, Any], Any]:
+    def project_and_change(value: Any, revision: Any) -> Any:
+        result = project(value, revision)
+        return change_result(result) if isinstance(result, ToolResult) else result
+
+    return project_and_change
 
 
 class ToolComponent(Component[ToolOptions]):
@@ -97,19 +113,23 @@ class ToolComponent(Component[ToolOptions]):
         name: the tool's name.
         options: as registered.
         defaults: the server's options for tools, used where ``options`` has ``None``.
-        threads: runs sync functions.
+        settings: those of the server that it is registered with.
 
     Attributes:
         annotations: the published annotations.
         task, task_after_s, resumable: whether and when a call becomes a task; see `MCPServer.tool`.
-        wrap: an extension's ``(tool, run) -> run`` around the body; set by `ferrule.extensions.tasks` before the first
-            call.
+        wrap: an extension's ``(tool, execute) -> execute`` around the body; set by `ferrule.extensions.tasks` before
+            the first call.
+        change_result: an extension's ``(result) -> result`` for the results that `ResultPlan.project` makes; set before
+            the first call. Plain text and plain data skip it on the fast path.
+        publish_meta: an extension's ``(tool) -> meta`` in place of the ``meta`` of the options.
         limits: maximum duration and concurrency of calls; ``None`` for no limits.
-        plain: how the fast path calls it; ``False``: it does not; ``None``: not known before `make_plain` is called.
+        plain: the tool for the fast path; ``False``: only the general path calls it; ``None``: `make_plain` was not
+            called yet.
         has_own_schema: whether the author wrote the input schema.
         schema_mode: ``"model"`` or ``"exact"``.
-        run: ``await run(ctx, arguments)`` returns the result. Set to `_first_run`, which replaces it at the first call
-            by the compiled function, wrapped by the extension (`wrap`) if there is one.
+        execute: ``await execute(ctx, arguments)`` returns the result. Set to `_execute_first`, which replaces it at the
+            first call by the compiled function, wrapped by the extension (`wrap`) if there is one.
 
     Raises:
         RegistrationError: ``input_schema`` does not describe an object.
@@ -117,35 +137,41 @@ class ToolComponent(Component[ToolOptions]):
     """
 
     __slots__ = (
+        "_check",
         "_encoder",
         "_function",
         "_input_schema",
         "_mask_errors",
         "_max_result_bytes",
         "_plan",
+        "_server",
         "_threads",
         "annotations",
+        "change_result",
+        "execute",
         "has_own_schema",
         "limits",
         "plain",
+        "publish_meta",
         "resumable",
-        "run",
         "schema_mode",
         "task",
         "task_after_s",
         "wrap",
     )
 
-    run: Run
+    execute: CallTool
 
     def __init__(
-        self, spec: FunctionSpec, name: str, options: ToolOptions, defaults: ToolDefaults, threads: WorkerThreads
+        self, spec: FunctionSpec, name: str, options: ToolOptions, defaults: ToolDefaults, settings: SetSettings
     ) -> None:
         super().__init__(spec, name, options)
         self.annotations = None if options.annotations is None else ToolAnnotations(options.annotations)
         self.schema_mode: SchemaMode = defaults.schema if options.schema is None else options.schema
         self.has_own_schema = options.input_schema is not None
-        self._input_schema = None if options.input_schema is None else _own_schema(options.input_schema)
+        self._input_schema = (
+            None if options.input_schema is None or self.has_deferred_schema else _own_schema(options.input_schema)
+        )
         self._encoder = defaults.encoder if options.text is None else encoder_for(options.text)
         given = options.max_result_bytes
         self._max_result_bytes = defaults.max_result_bytes if given is None else given
@@ -155,12 +181,16 @@ class ToolComponent(Component[ToolOptions]):
         self.task: TaskSupport = options.task
         self.task_after_s = options.task_after_s
         self.resumable = options.resumable
-        self.wrap: Callable[[ToolComponent, Run], Run] | None = None
+        self.wrap: Callable[[ToolComponent, CallTool], CallTool] | None = None
+        self.change_result: Callable[[ToolResult], ToolResult] | None = None
+        self.publish_meta: Callable[[ToolComponent], dict[str, Any] | None] | None = None
         self._plan: ResultPlan | None = None
-        self._threads = threads
+        self._check: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        self._server = settings.server
+        self._threads = settings.threads
         self._function: Callable[..., Awaitable[Any]] | None = None
-        self.plain: PlainTool | Literal[False] | None = None
-        self.run = self._first_run
+        self.plain: FastTool | Literal[False] | None = None
+        self.execute = self._execute_first
 
     def copy_for_mount(self, key: str, mount_path: MountPath) -> Self:
         """Return a copy; see `Component.copy_for_mount`.
@@ -168,18 +198,24 @@ class ToolComponent(Component[ToolOptions]):
         The copy compiles its own ``run``: its messages contain its own name, and its calls follow its mount path.
         """
         made = super().copy_for_mount(key, mount_path)
-        made.run = made._first_run
+        made.execute = made._execute_first
         made._function = made.plain = None
         return made
 
     def refresh(self) -> None:
-        """Copy the changed facts of the original, also its task options; see `Component.refresh`."""
+        """Copy the changed facts of the original, also those of extensions; see `Component.refresh`."""
         super().refresh()
         original = self.original
         if original is not None:
             self.task, self.task_after_s, self.resumable = original.task, original.task_after_s, original.resumable
+            self.publish_meta, self.change_result = original.publish_meta, original.change_result
 
     # -- describing ------------------------------------------------------------------------------------------------
+
+    @property
+    def has_deferred_schema(self) -> bool:
+        """Whether the input schema is made when it is first read."""
+        return isinstance(self.options.input_schema, DeferredSchema)
 
     @property
     def plan(self) -> ResultPlan:
@@ -214,10 +250,11 @@ class ToolComponent(Component[ToolOptions]):
         """Return the published JSON schema of the arguments.
 
         Raises:
-            SignatureError: a parameter's type has no JSON form.
+            SignatureError: a parameter's type has no JSON form, or a deferred schema cannot be made.
         """
         if self._input_schema is None:
-            self._input_schema = self.spec.input_schema(self.schema_mode)
+            given = self.options.input_schema
+            self._input_schema = self.spec.input_schema(self.schema_mode) if given is None else _own_schema(given)
         return self._input_schema
 
     def definition(self, revision: Revision | None = None) -> Tool:
@@ -231,7 +268,8 @@ class ToolComponent(Component[ToolOptions]):
         """
         output = self.plan.output_schema()
         # Up to 2025-11-25 a structured result is an object, so that any other value is wrapped in one.
-        if output is not None and self.plan.wraps and revision is not None and revision.structured_output != "any":
+        needs_object = self.plan.objects_only or (revision is not None and revision.structured_output != "any")
+        if output is not None and self.plan.wraps and needs_object:
             output = wrap_schema(output)
         return Tool(
             self.name,
@@ -242,7 +280,7 @@ class ToolComponent(Component[ToolOptions]):
             annotations=self.annotations,
             icons=self.options.icons,
             execution=None if self.task == "forbidden" else ToolExecution(task_support=self.task),
-            meta=self.options.meta,
+            meta=self.options.meta if self.publish_meta is None else self.publish_meta(self),
         )
 
     def can_be_described(self, *, at_last: bool = False) -> bool:
@@ -287,93 +325,150 @@ class ToolComponent(Component[ToolOptions]):
 
     # -- calling ---------------------------------------------------------------------------------------------------
 
-    async def _first_run(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-        run = self._compile()
-        self.run = run if self.wrap is None else self.wrap(self, run)
-        return await self.run(ctx, arguments)
+    @property
+    def needs_no_loop(self) -> bool:
+        """Whether a thread can call it without an event loop, unless its function asks for one.
 
-    def body(self) -> Run:
+        See `ferrule.kernel.concurrency.yielding`. So it is for a sync function, and for an async one with the mark
+        `NEEDS_NO_LOOP`, without dependencies, a limit of calls at the same time, or an extension.
+        """
+        spec = self.spec
+        return (
+            not (spec.is_async and not getattr(spec.function, NEEDS_NO_LOOP, False))  # a mark of `ferrule.expose`
+            and not spec.dependencies
+            and self.wrap is None
+            and self.mount_path is None
+            and (self.limits is None or self.limits.max_concurrent is None)
+        )
+
+    async def _execute_first(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
+        try:
+            execute = self._compile()
+        except SignatureError as error:
+            if not self.has_deferred_schema:
+                raise
+            return self.unusable(error)
+        self.execute = execute if self.wrap is None else self.wrap(self, execute)
+        return await self.execute(ctx, arguments)
+
+    def body(self) -> CallTool:
         """Return a function that runs the tool without the extension's `wrap`."""
         return self._compile()
 
-    def _compile(self) -> Run:
-        spec, function, conclude = self.spec.finish(), self._call(), self._conclude()
+    def _compile(self) -> CallTool:
+        spec, function, make_result = self.spec.finish(), self._call(), self._result_maker()
         context_name = spec.context_parameter
         check = self._argument_check()
         path = self.mount_path
         own_server = None if path is None else path.server
+        guard = self.guard
+        # The guard is checked before the middleware of mounted servers, which may change the arguments.
+        has_changes = path is not None and path.has_middleware and guard is not None and guard.reads_arguments
+        judges_again = guard if has_changes else None
 
-        def run(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
+        def execute(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Awaitable[Any]:
             if own_server is not None:
                 ctx.component_server = own_server  # `ctx` belongs to this call alone: a nested call gets a copy
 
-            def begin() -> Awaitable[Any]:
-                if check is not None:
-                    check(arguments or _NO_ARGUMENTS)
-                kwargs = spec.bind(_NO_ARGUMENTS if arguments is None else arguments)
+            def start_body() -> Awaitable[Any]:
+                given = _NO_ARGUMENTS if arguments is None else arguments
+                kwargs = spec.bind(given if check is None else check(given))
+                if judges_again is not None:
+                    judges_again.check(ctx, lambda: dict(kwargs))
                 if context_name is not None:
                     kwargs[context_name] = Context(ctx)
                 return run_body(ctx, function, kwargs)
 
-            return conclude(ctx, begin)
+            return make_result(ctx, start_body)
 
-        return run if path is None or not (path.has_middleware or path.has_state) else _run_along(path, self.name, run)
+        if path is None or not (path.has_middleware or path.has_state):
+            return execute
+        return _along_mount_path(path, self.name, execute)
 
     def _call(self) -> Callable[..., Awaitable[Any]]:
-        """``await call(**kwargs)``: the function with its dependencies, within its limits, which count all calls."""
+        """Return ``async (**kwargs) -> value``: the function with its dependencies, within the limits of all calls."""
         if self._function is None:
             function = runner_of(self.spec, self._threads)
             self._function = limited(self.name, function, self.limits) if self.limits else function
         return self._function
 
-    def _conclude(self) -> Conclude:
-        """Return a function that awaits ``begin()`` and converts its value or exception to a result."""
-        project, failed = self.plan.project, self._failed
+    def _result_maker(self) -> MakeResult:
+        """Return a function that awaits ``start_body()`` and converts its value or exception to a result.
 
-        async def conclude(ctx: ServerRequestContext[Any], begin: Callable[[], Awaitable[Any]]) -> Any:
+        `ResultPlan.project` converts the value, `_failed` an exception.
+        """
+        project, failed = self.plan.project, self._failed
+        if self.change_result is not None:
+            project = _changed(project, self.change_result)
+
+        async def make_result(ctx: ServerRequestContext[Any], start_body: Callable[[], Awaitable[Any]]) -> Any:
             token = current_request.set(ctx)
             try:
-                value = await begin()
+                value = await start_body()
                 return value if type(value) is InputRequiredResult else project(value, ctx.session.connection.revision)
             except Exception as error:
                 return failed(error)
             finally:
                 current_request.reset(token)
 
-        return conclude
+        return make_result
 
-    def make_plain(self) -> PlainTool | None:
-        """Return how the fast path calls this tool, made on first use; ``None``: by the general path alone."""
+    def make_plain(self) -> FastTool | None:
+        """Return the tool for the fast path, made on first use; ``None`` if only the general path can call it."""
         if self.plain is None:
-            found: PlainTool | None = None
+            found: FastTool | None = None
             if self.wrap is None:
-                from ferrule.app.components.plain_tools import plain_call_of
+                from ferrule.app.components.fast_tools import fast_tool_of
 
                 self.spec.finish()
-                made: Any = plain_call_of(self, self._call(), self._conclude())  # two of its methods are attributes
+                # Two of its methods are attributes, so its class does not show that it is a `FastTool`.
+                made: Any = fast_tool_of(self, self._call(), self._result_maker(), self._argument_check())
                 found = made
             self.plain = found or False
         return self.plain or None
 
-    def _argument_check(self) -> Callable[[dict[str, Any]], None] | None:
-        """Return a function that validates arguments against the author's own schema; ``None`` for a derived schema.
+    def bind(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+        """See `Component.bind`."""
+        spec, check = self.spec.finish(), self._argument_check()
+        given = _NO_ARGUMENTS if arguments is None else dict(arguments)
+        return spec.bind(given if check is None else check(given))
+
+    def _argument_check(self) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        """Return a function from arguments to those that fit the author's own schema; ``None`` for a derived schema.
 
         A derived schema needs no validation: the conversion to the parameters' types enforces it.
         """
         if not self.has_own_schema:
             return None
+        if self._check is None:
+            self._check = self._make_argument_check()
+        return self._check
+
+    def _make_argument_check(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
         from ferrule.app.signatures.coercion import ArgumentProblem
         from ferrule.app.signatures.validation import problems_by
 
         problems = problems_by(self.input_schema())
         names = ", ".join(self.input_schema().get("properties", {})) or "see the schema"
 
-        def check(arguments: dict[str, Any]) -> None:
+        def check(arguments: dict[str, Any]) -> dict[str, Any]:
             found = problems(arguments)
+            if not found:
+                return arguments
+            from ferrule.app.signatures.schema_repairs import repaired
+
+            made = repaired(arguments, self.input_schema())
+            found = found if made is arguments else problems(made)
             if found:
                 raise InvalidArguments([ArgumentProblem("arguments", line) for line in found], names)
+            return made
 
         return check
+
+    def unusable(self, error: SignatureError) -> ToolResult:
+        """Return the error result of a tool whose deferred schema cannot be made."""
+        logger.error("Tool %r cannot be used: %s", self.name, error)
+        return error_result(f"Tool `{self.name}` cannot be used: {error.reason}")
 
     def refusal(self, error: InvalidArguments) -> ToolResult:
         """Return the error result for arguments that do not fit ("Tools", error handling: input validation)."""
@@ -401,8 +496,11 @@ class ToolComponent(Component[ToolOptions]):
 
         if isinstance(error, InvalidAnswer | QuestionExpired):
             return error_result(f"Tool `{self.name}` got no answer: {error}")
+        refusal = translated(error, self._server)
+        if refusal is not None:
+            return error_result(refusal.text)
         logger.error("Tool %r failed", self.name, exc_info=raised)
-        if isinstance(error, StepInDoubt):  # who asked must know that it may have happened
+        if isinstance(error, StepInDoubt):  # the caller must know that the effect of the step may have happened
             return error_result(f"Tool `{self.name}` was interrupted: {error}")
         if self._mask_errors:
             return error_result(f"Tool `{self.name}` failed")
@@ -412,7 +510,7 @@ class ToolComponent(Component[ToolOptions]):
 
 
 class SearchOfTools(Protocol):
-    """What is listed in place of too many tools; `ferrule.app.search.tools.ToolSearch`."""
+    """The tools of a search, which are listed in place of too many tools; `ferrule.app.search.tools.ToolSearch`."""
 
     def listed(self) -> list[ToolComponent] | None:
         """Return the tools that are listed; ``None`` for all."""
@@ -420,6 +518,10 @@ class SearchOfTools(Protocol):
 
     def find(self, name: str) -> ToolComponent | None:
         """Return a tool of the search itself; ``None`` for another name."""
+        ...
+
+    def replaces(self, count: int) -> bool:
+        """Return whether the search replaces the list of a server with so many tools."""
         ...
 
     def unwrap(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
@@ -439,7 +541,8 @@ class ToolSet:
         index: the tools by name.
         unchecked: tools whose types used an undefined name when they were registered.
         search: the search that is listed in place of too many tools; ``None`` where all tools are listed.
-        fast_calls, general_calls: how many calls each path has taken; see `ferrule.kernel.fast_path.plain_tools`.
+        fast_calls, general_calls: the number of calls on each path.
+        barred: see `ferrule.kernel.fast_path.fast_tools`.
     """
 
     def __init__(self, settings: SetSettings, on_change: Callable[[], None], defaults: ToolDefaults) -> None:
@@ -448,9 +551,11 @@ class ToolSet:
         self.search: SearchOfTools | None = None
         self.fast_calls = self.general_calls = 0
         self._defaults = defaults
+        self._settings = settings
         self._server = settings.server
-        self._threads = settings.threads
         self._page_size = settings.page_size
+        self.barred: list[Any] = []
+        self._passing: PassingTools | None = None
 
     def add(
         self,
@@ -476,7 +581,7 @@ class ToolSet:
             raise SignatureError("a generator cannot be a tool; return a list", function=spec.name)
         name = spec.name if options.name is None else options.name
         check_name(name)
-        component = ToolComponent(spec, name, options, self._defaults, self._threads)
+        component = ToolComponent(spec, name, options, self._defaults, self._settings)
         self._check(component)
         return component
 
@@ -493,7 +598,7 @@ class ToolSet:
             self._server.add_request_handler("tools/call", self.handler, trusted=True)
 
     def _check(self, component: ToolComponent) -> None:
-        """Raise those errors of the first list or call that can be found cheaply."""
+        """Raise errors of the tool's signature at its registration, if finding them needs no schema."""
         spec = component.spec
         check_dependencies(spec)
         if component.options.output_schema is not None:
@@ -506,13 +611,13 @@ class ToolSet:
         for part in spec.parameters:
             if _HEADER_KEYWORD in part.shape.keywords:
                 mirrored = True
-        if mirrored or component.has_own_schema:
+        if mirrored or (component.has_own_schema and not component.has_deferred_schema):
             try:
                 plan = compile_param_plan(component.input_schema())
             except InvalidHeaderAnnotation as error:
                 raise RegistrationError(f"Tool {component.name!r}: {error}") from error
             if plan:
-                self._server.param_headers[component.name] = plan
+                self._server.attachments.made(MirroredHeaders).params[component.name] = plan
 
     def remove(self, name: str) -> None:
         """Remove a tool.
@@ -521,7 +626,7 @@ class ToolSet:
             KeyError: there is no such tool.
         """
         self.index.remove(name)
-        self._server.param_headers.pop(name, None)
+        self._server.attachments.made(MirroredHeaders).params.pop(name, None)
 
     def find(self, name: str) -> ToolComponent:
         """Return the enabled tool of a name.
@@ -541,17 +646,13 @@ class ToolSet:
 
         Raises:
             InvalidParams: the tool does not exist for the sender, or its ``scopes`` function failed.
-            InvalidArguments: the ``scopes`` function failed because the arguments do not fit the parameters.
+            InvalidArguments: arguments that decide the scopes do not fit the parameters.
             InsufficientScope: the token lacks a scope.
         """
         guard = cast("Guard", tool.guard)
         if not guard.is_visible(ctx):
             raise self.index.unknown(tool.name, ctx)
-        try:
-            guard.check(ctx, arguments)
-        except InvalidParams:
-            tool.spec.finish().bind(arguments or {})  # raises the more precise error if the arguments are the cause
-            raise
+        guard.check(ctx, lambda: tool.bind(arguments))
 
     async def call(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> ToolResult:
         """Return the result of a tool that is called within another request.
@@ -562,7 +663,7 @@ class ToolSet:
         """
         tool = self.find(name)
         if tool.guard is None:
-            return cast("ToolResult", await tool.run(ctx, arguments))
+            return cast("ToolResult", await tool.execute(ctx, arguments))
         return cast("ToolResult", await self._call_guarded(ctx, tool, arguments))
 
     def handler(self, ctx: ServerRequestContext[Any], /) -> Awaitable[Any]:
@@ -572,10 +673,12 @@ class ToolSet:
         return self.call_as(ctx, params.name, params.arguments)
 
     def call_as(self, ctx: ServerRequestContext[Any], name: str, arguments: dict[str, Any] | None) -> Awaitable[Any]:
-        """Call a tool as the request itself, with its guard, and not within another tool's call.
+        """Return the result of the tool that a ``tools/call`` request names, after its guard was checked.
+
+        For a tool that is called by another tool, use `call`.
 
         Raises:
-            InvalidParams: there is none that the sender of the request may see.
+            InvalidParams: there is no such tool that the sender of the request may see.
         """
         tool = self.index.live.get(name)
         if tool is None:
@@ -584,19 +687,29 @@ class ToolSet:
                 raise self.index.unknown(name, ctx)
         if tool.guard is not None:
             return self._call_guarded(ctx, tool, arguments)
-        return tool.run(ctx, arguments)
+        return tool.execute(ctx, arguments)
 
     def _found_otherwise(self, name: str) -> ToolComponent | None:
-        """Return a tool that is registered only now, or one of the search."""
+        """Return a tool that `ComponentIndex.refresh` registers now, or a tool of the search; ``None`` without."""
         tool = self.index.look_again(name)
         return self.search.find(name) if tool is None and self.search is not None else tool
 
-    def find_plain(self, name: str, sender: Any = OWNER, /) -> PlainTool | None:
-        """See `ferrule.kernel.fast_path.plain_tools.PlainTools`."""
+    def find_fast(self, name: str, sender: Any = OWNER, /) -> FastTool | None:
+        """See `ferrule.kernel.fast_path.fast_tools.FastTools`."""
         tool = self.index.live.get(name)
         if tool is None or (tool.guard is not None and sender is not OWNER and not tool.guard.admits(sender)):
             return None
-        return tool.plain or tool.make_plain()
+        found = tool.plain or tool.make_plain()
+        if not self._server.middleware or found is None:
+            return found
+        if self._passing is None:
+            from ferrule.kernel.fast_path.middleware import PassingTools
+
+            self._passing = PassingTools(self._server)
+        passing = self._passing.find(found)
+        if passing is None:
+            self.barred = list(self._server.middleware)
+        return passing
 
     async def _call_guarded(
         self, ctx: ServerRequestContext[Any], tool: ToolComponent, arguments: dict[str, Any] | None
@@ -605,7 +718,11 @@ class ToolSet:
             self._pass_guard(ctx, tool, arguments)
         except InvalidArguments as error:
             return tool.refusal(error)
-        return await tool.run(ctx, arguments)
+        except SignatureError as error:
+            if not tool.has_deferred_schema:
+                raise
+            return tool.unusable(error)
+        return await tool.execute(ctx, arguments)
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Encoded:
         shown = None if self.search is None else self.search.listed

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from ferrule.app.application import application_of
 from ferrule.app.errors import NoRequest
 from ferrule.app.execution.current import current_request, request_of
-from ferrule.app.execution.threads import calling_loop
+from ferrule.app.execution.threads import calling_loop, run_on_loop
 from ferrule.app.in_threads import with_result, without_result
 from ferrule.app.rounds.interaction import InteractionMixin
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.dispatch import ClosesStream
-from ferrule.kernel.fast_path.plain_tools import PlainCall
+from ferrule.kernel.fast_path.fast_tools import FastCall
 from ferrule.kernel.server import LifespanT, ServerRequestContext
 from ferrule.protocol.deprecations import warn_deprecated
 from ferrule.protocol.errors import NoBackChannel
@@ -40,7 +40,7 @@ __all__ = ["Context", "current_context"]
 
 T = TypeVar("T")
 
-# Names of other libraries, with the names that Ferrule has for the same.
+# Name in another library → Ferrule's name for the same.
 _NAMED_ELSEWHERE: Mapping[str, str] = {
     "report_progress": "`progress(progress, total, message)`",
     "warn": "`warning(data)`",
@@ -71,14 +71,14 @@ class Context(InteractionMixin, Generic[LifespanT]):
             message = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
             raise AttributeError(message, name=name, obj=self)
 
-    def __init__(self, request: ServerRequestContext[Any] | PlainCall) -> None:
+    def __init__(self, request: ServerRequestContext[Any] | FastCall) -> None:
         self._request = request
 
     @property
     def request(self) -> ServerRequestContext[Any]:  # type: ignore[override]
         """The kernel's context, with all facts of the request."""
         found = self._request
-        if type(found) is PlainCall:
+        if type(found) is FastCall:
             found = self._request = request_of(found)
         return found  # type: ignore[return-value]
 
@@ -359,7 +359,7 @@ class Context(InteractionMixin, Generic[LifespanT]):
             from concurrent.futures import CancelledError
 
             try:
-                return asyncio.run_coroutine_threadsafe(call(), loop).result()
+                return run_on_loop(call(), loop)
             except CancelledError:  # an `Exception`: a function could catch it as a failure and continue
                 raise asyncio.CancelledError from None
         import anyio.from_thread

@@ -1,4 +1,4 @@
-"""Dependencies: parameters that the server fills in, and a client never sees.
+"""Dependencies: parameters whose values the server provides, and which clients do not see.
 
 ``db: Annotated[Db, Depends(connect)]`` (or ``db: Db = Depends(connect)``) calls ``connect`` before the function and
 passes its result. A dependency may take a `Context` and further dependencies; each is called once in a call, however
@@ -36,7 +36,7 @@ class Dependency(Value, frozen=True):
 
     Attributes:
         function: returns the value, or yields it.
-        thread: a sync function runs in a worker thread.
+        thread: whether a sync function runs in a worker thread.
     """
 
     __ferrule_dependency__: ClassVar[bool] = True
@@ -56,7 +56,15 @@ def Depends(function: Callable[..., Any], *, thread: bool = False) -> Any:  # no
 
 
 class _Step(Struct, frozen=True):
-    """One dependency of a plan: where its value goes and where its arguments come from."""
+    """One dependency of a plan.
+
+    Attributes:
+        call: the function, or the context manager made from a generator.
+        kind: the kind of the function.
+        in_thread: whether it runs in a worker thread.
+        context_name: its parameter for the `Context`; ``None`` without one.
+        sources: for each parameter, the position of its value among the values of the plan.
+    """
 
     call: Callable[..., Any]
     kind: FunctionKind
@@ -72,10 +80,10 @@ class _Plan:
         self.steps: list[_Step] = []
         self._places: dict[tuple[Callable[..., Any], bool], int] = {}
         self._open: list[Callable[..., Any]] = []
-        self.parameters = tuple((name, self._place(marker, spec)) for name, marker in spec.dependencies.items())
+        self.parameters = tuple((name, self._step_of(marker, spec)) for name, marker in spec.dependencies.items())
         self.has_cleanup = any(step.kind in ("generator", "async_generator") for step in self.steps)
 
-    def _place(self, marker: Any, owner: FunctionSpec) -> int:
+    def _step_of(self, marker: Any, owner: FunctionSpec) -> int:
         if not isinstance(marker, Dependency):
             raise SignatureError(f"{marker!r} is not made by Depends", function=owner.name)
         key = marker.function, marker.thread
@@ -93,7 +101,7 @@ class _Plan:
         if marker.thread and spec.kind != "sync":
             raise SignatureError("thread=True is for plain sync functions", function=spec.name)
         self._open.append(marker.function)
-        sources = tuple((name, self._place(inner, spec)) for name, inner in spec.dependencies.items())
+        sources = tuple((name, self._step_of(inner, spec)) for name, inner in spec.dependencies.items())
         self._open.pop()
         call: Callable[..., Any] = spec.call_with if spec.has_positional_only else spec.function
         if spec.kind == "generator":
@@ -105,7 +113,12 @@ class _Plan:
         return len(self.steps) - 1
 
     async def resolve(self, threads: WorkerThreads, stack: AsyncExitStack | None) -> list[Any]:
-        """Return the values, in the order of the steps."""
+        """Call the dependencies and return their values, in the order of the steps.
+
+        Args:
+            threads: runs the dependencies with ``thread=True``.
+            stack: closes the generators; ``None`` if there are none.
+        """
         values: list[Any] = []
         for step in self.steps:
             kwargs: dict[str, Any] = {name: values[place] for name, place in step.sources}
@@ -133,7 +146,7 @@ def inject(
 
     Args:
         spec: the compiled function.
-        function: calls it: async, with keyword arguments.
+        function: async function that calls it with keyword arguments.
         threads: runs dependencies with ``thread=True``.
 
     Raises:
@@ -163,7 +176,7 @@ def inject(
 
 
 def takes_context(spec: FunctionSpec) -> bool:
-    """Return whether a function, or what it depends on, takes a `Context`; ``True`` if its types are not known yet."""
+    """Return whether a function or a dependency of it takes a `Context`; ``True`` if its types are not known yet."""
     if spec.is_pending or spec.context_parameter is not None:
         return True
     if not spec.dependencies:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from time import monotonic
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ import anyio
 from ferrule.app.errors import ToolError
 from ferrule.app.execution.current import current_request, request_of
 from ferrule.kernel.concurrency.cancellation import take_back_left_over
+from ferrule.kernel.concurrency.yielding import deadline, going_on, request_thread, stepping_thread, until_moved
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
 
@@ -59,7 +61,7 @@ class _Clock:
 
     __slots__ = ("_left_s", "_outer", "_questions", "_scope")
 
-    def __init__(self, scope: anyio.CancelScope, outer: _Clock | None) -> None:
+    def __init__(self, scope: Any, outer: _Clock | None) -> None:
         self._scope = scope
         self._outer = outer  # the time-out of a tool that calls this one, paused too
         self._questions = 0
@@ -73,12 +75,27 @@ class _Clock:
         if self._outer is not None:
             self._outer.__enter__()
 
+    def begin(self, scope: anyio.CancelScope, left_s: float) -> None:
+        """End a scope that has been entered ``left_s`` seconds from now."""
+        self._scope = scope
+        _end_after(scope, left_s)
+
     def __exit__(self, *_: object) -> None:
         if self._outer is not None:
             self._outer.__exit__()
         self._questions -= 1
         if not self._questions:
-            self._scope.deadline = anyio.current_time() + self._left_s
+            _end_after(self._scope, self._left_s)
+
+
+def _end_after(scope: anyio.CancelScope, seconds: float) -> None:
+    """Let a scope that has been entered end ``seconds`` from now.
+
+    A cancelled timer of asyncio stays in the heap of its loop, often until its time, with the context that it was made
+    in. In the context of a call it would keep the whole request, and the garbage collector would move the request to
+    its oldest generation. Therefore the timer is made in an empty context.
+    """
+    Context().run(setattr, scope, "deadline", anyio.current_time() + seconds)
 
 
 class _NoClock:
@@ -114,19 +131,59 @@ def limited(name: str, function: Callable[..., Awaitable[Any]], limits: Limits) 
 
 
 def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float) -> Callable[..., Awaitable[Any]]:
+    """Return ``function`` with a time-out in seconds; the returned function raises `ToolTimeout`."""
+
     async def call(**kwargs: Any) -> Any:
-        with anyio.move_on_after(timeout_s) as scope:
+        if request_thread.get() is not None and stepping_thread() is not None:
+            return await in_thread(function(**kwargs))
+        with anyio.CancelScope() as scope:
+            _end_after(scope, timeout_s)
             token = _clock.set(_Clock(scope, _clock.get()))
             try:
                 return await function(**kwargs)
             except Exception:
                 raise
             except BaseException:
+                # Before the scope ends: it would take a cancellation left over by a task group for one from outside.
                 take_back_left_over(request_of(current_request.get()).session.interruptible)
                 raise
             finally:
                 _clock.reset(token)
-        raise ToolTimeout(f"`{name}` did not finish within {timeout_s:g} s")
+        raise late()
+
+    async def in_thread(work: Any) -> Any:
+        """Await a coroutine in the thread of the request, which nothing interrupts: it is late if it ends too late."""
+        clock = _Clock(None, _clock.get())
+        clock_token = _clock.set(clock)
+        ends_at = monotonic() + timeout_s
+        token = deadline.set(min(ends_at, deadline.get()))
+        try:
+            try:
+                ended = await until_moved(work)
+            except Exception:
+                if monotonic() > ends_at:
+                    raise late() from None
+                raise
+            if ended is not None:
+                if monotonic() > ends_at:
+                    raise late()
+                return ended[0]
+            with anyio.CancelScope() as scope:  # the event loop goes on with it
+                clock.begin(scope, ends_at - monotonic())
+                try:
+                    return await going_on(work)
+                except Exception:
+                    raise
+                except BaseException:
+                    take_back_left_over(request_of(current_request.get()).session.interruptible)
+                    raise
+            raise late()
+        finally:
+            deadline.reset(token)
+            _clock.reset(clock_token)
+
+    def late() -> ToolTimeout:
+        return ToolTimeout(f"`{name}` did not finish within {timeout_s:g} s")
 
     return call
 
@@ -134,6 +191,12 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
 def _bounded(
     name: str, function: Callable[..., Awaitable[Any]], max_concurrent: int, max_waiting: int
 ) -> Callable[..., Awaitable[Any]]:
+    """Return ``function`` with a limit of runs at the same time; for the arguments see `Limits`.
+
+    Raises (the returned function):
+        TooManyCalls: ``max_waiting`` calls are waiting.
+    """
+    # Not a semaphore: an event loop may run other calls between its release and the wake-up of the first waiter.
     running = 0
     waiting: list[anyio.Event] = []
 
@@ -160,7 +223,7 @@ def _bounded(
             _pass_on()
 
     def _pass_on() -> None:
-        """Give the place to the call that has waited longest; it is never free in between, so no other can take it."""
+        """Pass the place of a finished run to the call that has waited longest; no other call can take it meanwhile."""
         nonlocal running
         if waiting:
             waiting.pop(0).set()

@@ -1,4 +1,4 @@
-"""Which task the running code belongs to: its body, or middleware that stands around the body.
+"""The task of the running code, which is the task's body, or middleware around the body.
 
 It is in this layer and not in the tasks extension, because middleware of this layer uses it too.
 """

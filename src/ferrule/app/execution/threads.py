@@ -8,17 +8,35 @@ cancelled call is abandoned, not stopped: Python cannot end a thread.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context as ContextVars
 from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from ferrule.kernel.concurrency.cancellation import BodyExit
+from ferrule.kernel.concurrency.yielding import (
+    RequestThread,
+    ThreadCall,
+    call_in_thread,
+    is_late,
+    request_thread,
+    stepping_thread,
+)
 
-__all__ = ["DEFAULT_MAX_THREADS", "WorkerThreads", "calling_loop"]
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.transports.loop_thread import HostThread
+
+__all__ = ["DEFAULT_MAX_THREADS", "WorkerJob", "WorkerThreads", "calling_loop", "run_on_loop"]
+
+T = TypeVar("T")
 
 DEFAULT_MAX_THREADS = 40
 """Maximum number of sync functions that run at the same time in one server; further calls wait."""
@@ -34,17 +52,41 @@ def calling_loop() -> Any:
     return getattr(_local, "loop", None)  # a thread-local has the attribute only in threads that set it
 
 
+def run_on_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """In a worker thread: return the result of a coroutine on the event loop.
+
+    Raises:
+        BaseException: any exception of the coroutine.
+    """
+    from asyncio import run_coroutine_threadsafe
+
+    thread = request_thread.get()
+    if thread is not None:
+        thread.move()
+    lend = getattr(_local, "lend", None)  # as in `calling_loop`
+    if lend is None:
+        return run_coroutine_threadsafe(coroutine, loop).result()
+    result: T = lend().run(lambda: run_coroutine_threadsafe(coroutine, loop))
+    return result
+
+
 class WorkerThreads:
     """A bounded pool of threads, which are started when they are needed.
 
     Args:
         max_threads: maximum number of threads.
 
+    Attributes:
+        host: starts a job in a thread of the host application and returns ``True``; returns ``False`` if it cannot.
+            ``None`` without such threads. Set by `ferrule.django.server`. On asyncio only.
+        on_thread_end: called in each thread of the pool before it ends; ``None`` for nothing. On asyncio only.
+
     Raises:
         ValueError: ``max_threads`` is less than 1.
     """
 
     __slots__ = (
+        "__weakref__",
         "_asyncio",
         "_idle",
         "_is_waking",
@@ -54,22 +96,31 @@ class WorkerThreads:
         "_outcomes",
         "_threads",
         "_wakes",
+        "host",
         "max_threads",
+        "on_thread_end",
     )
 
     def __init__(self, max_threads: int = DEFAULT_MAX_THREADS) -> None:
         if max_threads < 1:
             raise ValueError("max_threads is at least 1")
         self.max_threads = max_threads
-        self._jobs: deque[_Job] = deque()
+        self.host: Callable[[WorkerJob], bool] | None = None
+        self.on_thread_end: Callable[[], None] | None = None
+        self._asyncio: Any = None
+        self._limiter: Any = None
+        self._begin()
+        _pools.add(self)
+
+    def _begin(self) -> None:
+        """Have no thread and no job: at first, and in a forked child, where the threads of the parent do not run."""
+        self._jobs: deque[WorkerJob] = deque()
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._is_waking = False  # a thread has been woken or started that has not looked for jobs yet
+        self._is_waking = False  # a thread was woken or started that has not taken a job yet
         self._lock = threading.Lock()
         self._threads = 0
         self._idle = 0
-        self._asyncio: Any = None
         self._outcomes: _Outcomes | None = None
-        self._limiter: Any = None
 
     @property
     def count(self) -> int:
@@ -89,21 +140,24 @@ class WorkerThreads:
         try:
             loop = self._asyncio.get_running_loop()
         except RuntimeError:
+            thread = stepping_thread()
+            if thread is not None:
+                return await self._run_in(thread, function, kwargs)
             return await self._run_elsewhere(function, kwargs)
-        outcomes = self._outcomes
-        if outcomes is None or outcomes.loop is not loop:
-            outcomes = self._outcomes = _Outcomes(loop)
-        job = _Job(function, kwargs, copy_context(), outcomes, loop.create_future())
-        self._jobs.append(job)
-        if not self._is_waking:
-            self._wake_one()
+        outcomes = self._outcomes_of(loop)
+        job = WorkerJob(function, kwargs, copy_context(), outcomes, outcomes.future())
+        host = self.host
+        if host is None or not host(job):
+            self._jobs.append(job)
+            if not self._is_waking:
+                self._wake_one()
         return await job.future
 
     def _wake_one(self) -> None:
         """Wake one thread, or start one, for the jobs that are there.
 
-        Each thread that takes a job wakes the next one if there are more. Many short jobs are done by few threads so,
-        and none waits behind one that blocks.
+        Each thread that takes a job wakes the next thread if there are more jobs. So a few threads do many short jobs,
+        and no job waits for a thread that blocks.
         """
         with self._lock:
             if self._idle:
@@ -117,6 +171,11 @@ class WorkerThreads:
             # Otherwise every thread works, and looks for more jobs when it is done.
 
     def _work(self) -> None:
+        self._work_until_idle()
+        if self.on_thread_end is not None:
+            self.on_thread_end()
+
+    def _work_until_idle(self) -> None:
         while True:
             self._is_waking = False  # before looking: a job that comes later wakes another thread
             while self._do_job():
@@ -153,6 +212,29 @@ class WorkerThreads:
         job.deliver(*outcome)
         return goes_on
 
+    async def _run_in(self, thread: RequestThread, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function in the thread of the request, which steps this coroutine."""
+        waiter = _Waiter()
+        job = WorkerJob(function, kwargs, copy_context(), self._outcomes_of(thread.loop), waiter)
+        if self.host is not None:
+            self.host(job)
+        outcome = await call_in_thread(ThreadCall(job.run, job.deliver))
+        if outcome is None:  # the function asked for the event loop, which goes on here
+            return await waiter.follow(job.outcomes)
+        result, error = outcome
+        if error is None:
+            return result
+        try:
+            raise error
+        finally:
+            del error, outcome  # no cycle with the frames of its traceback
+
+    def _outcomes_of(self, loop: asyncio.AbstractEventLoop) -> _Outcomes:
+        outcomes = self._outcomes
+        if outcomes is None or outcomes.loop is not loop:
+            outcomes = self._outcomes = _Outcomes(loop)
+        return outcomes
+
     async def _run_elsewhere(self, function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
         import anyio
         import anyio.to_thread
@@ -174,8 +256,33 @@ class WorkerThreads:
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
 
 
-class _Job:
-    __slots__ = ("context", "function", "future", "kwargs", "outcomes")
+_pools: WeakSet[WorkerThreads] = WeakSet()
+
+
+def _begin_in_child() -> None:
+    for each in _pools:
+        each._begin()  # pyright: ignore[reportPrivateUsage]
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_begin_in_child)
+
+
+class WorkerJob:
+    """One call of a function in a thread.
+
+    Args:
+        function, kwargs: the function and its arguments.
+        context: the context variables of the call.
+        outcomes: passes the outcome to the event loop.
+        future: the future of the caller, which gets the outcome there.
+
+    Attributes:
+        lend: makes the `HostThread` of a function that waits for the event loop (`Context.from_thread`), whose thread
+            then runs other functions of the request; ``None`` if it only waits.
+    """
+
+    __slots__ = ("context", "function", "future", "kwargs", "lend", "outcomes")
 
     def __init__(
         self, function: Any, kwargs: dict[str, Any], context: ContextVars, outcomes: _Outcomes, future: Any
@@ -185,12 +292,14 @@ class _Job:
         self.context = context
         self.outcomes = outcomes
         self.future = future
+        self.lend: Callable[[], HostThread] | None = None
 
     def run(self) -> tuple[Any, BaseException | None]:
         """Call the function in the worker thread, and return its result and its exception."""
         if self.future.cancelled():
             return None, None
-        _local.loop = self.outcomes.loop
+        outer = getattr(_local, "loop", None), getattr(_local, "lend", None)  # of a function that waits in here
+        _local.loop, _local.lend = self.outcomes.loop, self.lend
         error: BaseException | None = None
         result: Any = None
         try:
@@ -201,12 +310,45 @@ class _Job:
         except BaseException as raised:
             error = raised
         finally:
-            _local.loop = None
+            _local.loop, _local.lend = outer
         return result, error
 
     def deliver(self, result: Any, error: BaseException | None) -> None:
         """Pass the outcome to the event loop."""
         self.outcomes.add(self.future, result, error)
+
+
+class _Waiter:
+    """In place of the future of a job that the thread of a request runs; the event loop may go on meanwhile."""
+
+    __slots__ = ("_future", "_outcome")
+
+    def __init__(self) -> None:
+        self._future: Any = None
+        self._outcome: tuple[Any, BaseException | None] | None = None
+
+    def cancelled(self) -> bool:
+        """Return whether the caller was cancelled, or its time is over."""
+        return is_late() if self._future is None else self._future.cancelled()
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Take the outcome, on the event loop."""
+        if self._future is None:
+            self._outcome = result, error
+        elif not self._future.cancelled():
+            self._future.settle(result, error)
+
+    async def follow(self, outcomes: _Outcomes) -> Any:
+        """Return the result of the job, on the event loop.
+
+        Raises:
+            BaseException: any exception of the job.
+        """
+        self._future = outcomes.future()
+        if self._outcome is not None:
+            self._future.settle(*self._outcome)
+            self._outcome = None
+        return await self._future
 
 
 class _Outcomes:
@@ -216,17 +358,20 @@ class _Outcomes:
         loop: the event loop.
     """
 
-    __slots__ = ("_arrived", "_is_waking", "loop")
+    __slots__ = ("_arrived", "_is_waking", "future", "loop")
 
     def __init__(self, loop: Any) -> None:
+        from ferrule.kernel.concurrency.prompt_future import PromptFuture
+
         self.loop = loop
+        self.future = partial(PromptFuture, loop=loop)
         self._arrived: deque[tuple[Any, Any, BaseException | None]] = deque()
         self._is_waking = False
 
     def add(self, future: Any, result: Any, error: BaseException | None) -> None:
-        """In a thread: pass one outcome."""
+        """Add the outcome of one call, from its thread, and wake the event loop if necessary."""
         self._arrived.append((future, result, error))
-        if not self._is_waking:  # looked at after the outcome has arrived: a wake-up in progress delivers it
+        if not self._is_waking:  # checked after the outcome was added: a wake-up that is in progress delivers it too
             self._is_waking = True
             try:
                 self.loop.call_soon_threadsafe(self._settle_all)
@@ -236,14 +381,11 @@ class _Outcomes:
     def _settle_all(self) -> None:
         self._is_waking = False  # before looking: what arrives from now on wakes the loop again
         arrived = self._arrived
-        while arrived:
-            _settle(*arrived.popleft())
-
-
-def _settle(future: Any, result: Any, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+        try:
+            while arrived:
+                future, result, error = arrived.popleft()
+                if not future.cancelled():
+                    future.settle(result, error)
+        finally:
+            if arrived:  # a task has raised `SystemExit` or `KeyboardInterrupt`, which asyncio raises here
+                self.loop.call_soon(self._settle_all)

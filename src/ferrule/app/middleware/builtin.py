@@ -11,18 +11,21 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.app.authorization.principals import principal_id
 from ferrule.app.execution.running_task import current_task_id
 from ferrule.app.middleware.result_cache import CacheResults, store_of
+from ferrule.kernel.dispatch import TransportContext
+from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.kernel.session import RESUMED
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.stores.rates import MemoryRateLimits
+from ferrule.wire.plain_calls import PLAIN_METHOD
 
 __all__ = [
     "CacheResults",
@@ -69,13 +72,16 @@ def sender_of(ctx: Context) -> str:
     Without any of these all requests count together. The address comes before the session, because a client can open
     any number of sessions. Of an IPv6 address the network (/64) counts, since one subscriber has the whole network.
     """
-    principal = principal_id(principal_of(ctx))
+    return _sender(ctx.transport, ctx.session.session_id)
+
+
+def _sender(transport: TransportContext, session_id: str | None) -> str:
+    principal = principal_id(transport.principal)
     if principal is not None:
         return f"principal {principal}"
-    client = ctx.transport.client
+    client = transport.client
     if client is not None and client[0]:
         return f"address {_network_of(str(client[0]))}"
-    session_id = ctx.session.session_id
     return "everybody" if session_id is None else f"session {session_id}"
 
 
@@ -92,8 +98,8 @@ def _network_of(address: str) -> str:
     return str(found.ipv4_mapped) if found.ipv4_mapped else f"{IPv6Address(int(found) >> 64 << 64)}/64"
 
 
-class RateLimit:
-    """At most ``requests`` in ``per_s`` seconds for each sender, spread as they like (a token bucket).
+class RateLimit(FastMiddleware):
+    """Allows ``requests`` requests in ``per_s`` seconds for each sender, also in a burst (a token bucket).
 
     Requests are counted in the server's store: if workers share one (``store="redis://…"`` or ``"sqlite:///…"``), the
     limit is that of all workers together, otherwise that of each process. While a shared store cannot be reached, each
@@ -154,6 +160,36 @@ class RateLimit:
             if RESUMED not in ctx.session.notes:  # the state was not valid
                 await self._count(ctx)
 
+    # -- plain calls on the fast path; they are no later rounds --------------------------------------------------------
+
+    def admits_fast(self, call: PlainCall) -> bool:
+        """Return whether a call is not counted, or is counted in this process and is within the limit."""
+        if PLAIN_METHOD not in self._methods:
+            return True
+        if self._key is not sender_of or current_task_id() is not None:
+            return False
+        store = store_of(call.server)
+        is_here = store is None or not store.is_shared
+        return is_here and self._here.has_token(
+            _sender(call.transport, call.session_id), size=self._requests, per_s=self._per_s
+        )
+
+    def enter_fast(self, call: PlainCall) -> None:
+        """Count a call.
+
+        Raises:
+            RateLimited: this instance is in the list of middleware twice, and the first has taken the last token.
+        """
+        if PLAIN_METHOD in self._methods:
+            sender = _sender(call.transport, call.session_id)
+            wait_s = self._here.take_now(sender, size=self._requests, per_s=self._per_s)
+            if wait_s > 0:
+                raise RateLimited(wait_s)
+
+    def resume_fast(self, ctx: Context, call_next: CallNext, kept: Any) -> Awaitable[Any]:
+        """Continue without counting: `enter_fast` has counted the call."""
+        return call_next(ctx)
+
     def _may_be_a_later_round(self, ctx: Context) -> bool:
         """Return whether a request has a state that was not seen before; a repeated state counts as another call."""
         params: Any = ctx.params
@@ -174,7 +210,7 @@ class RateLimit:
             raise RateLimited(wait_s)
 
     async def _take(self, ctx: Context, sender: str) -> float:
-        store = store_of(ctx)
+        store = store_of(ctx.server)
         if store is not None and store.is_shared and self._clock() >= self._alone_until_s:
             key = f"{ctx.server.server_info.name}\n{self._bucket}\n{sender}"
             try:
@@ -203,7 +239,7 @@ class TimingOf:
     outcome: str
 
 
-class Timing:
+class Timing(FastMiddleware):
     """Calls ``report`` with the duration and the outcome of each request.
 
     Args:
@@ -216,15 +252,24 @@ class Timing:
         self._clock = clock
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
-        if ctx.request_id is None:
-            return await call_next(ctx)
-        started = self._clock()
+        return await (call_next(ctx) if ctx.request_id is None else self.resume_fast(ctx, call_next, self._clock()))
+
+    def enter_fast(self, call: PlainCall) -> float:
+        """Return the time of the start, in seconds of the clock."""
+        return self._clock()
+
+    def leave_fast(self, call: PlainCall, kept: float) -> None:
+        """Report a call whose function has returned a plain value."""
+        self._report(TimingOf(PLAIN_METHOD, call.name, self._clock() - kept, "ok"))
+
+    async def resume_fast(self, ctx: Context, call_next: CallNext, kept: float) -> Any:
+        """Serve and report a request that began at the time ``kept``; return its result."""
         try:
             result = await call_next(ctx)
         except BaseException as error:
-            self._report_timing(ctx, started, str(error.code) if isinstance(error, MCPError) else type(error).__name__)
+            self._report_timing(ctx, kept, str(error.code) if isinstance(error, MCPError) else type(error).__name__)
             raise
-        self._report_timing(ctx, started, outcome_of(result))
+        self._report_timing(ctx, kept, outcome_of(result))
         return result
 
     def _report_timing(self, ctx: Context, started: float, outcome: str) -> None:
@@ -232,11 +277,12 @@ class Timing:
 
 
 class LogRequests(Timing):
-    """One line per request in a log: method, name, outcome and milliseconds; never arguments, results or secrets.
+    """Logs one line for each request: method, name, outcome and milliseconds; never arguments, results or secrets.
 
     Args:
-        logger: where to.
-        level: the log level of requests that went well; others are warnings.
+        logger: the logger to use.
+        level: the log level of requests without an error; the others are logged as warnings.
+        clock: returns seconds; for tests.
     """
 
     def __init__(
@@ -256,14 +302,21 @@ class LogRequests(Timing):
         self._logger.log(level, "%s%s: %s in %.1f ms", timing.method, name, timing.outcome, timing.elapsed_s * 1000)
 
 
-class MaskErrors:
-    """Gives unexpected exceptions a reference: the log has it with the traceback, the peer has it alone.
+class MaskErrors(FastMiddleware):
+    """Gives each unexpected exception a random reference: it is logged with the traceback, and sent to the peer alone.
 
-    Put it inside middleware of your own that may fail; tool functions are masked without it.
+    Put it around middleware of your own that may raise; exceptions of tool functions are masked without it.
+
+    Args:
+        logger: the logger to use.
     """
 
     def __init__(self, logger: logging.Logger | str = "ferrule.errors") -> None:
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
+
+    def admits_fast(self, call: PlainCall) -> bool:
+        """Return true: a call that ends on the fast path has not failed."""
+        return True
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         try:

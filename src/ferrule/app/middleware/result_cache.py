@@ -1,4 +1,4 @@
-"""A server-side cache of results, for example of a tool that calls a slow service with the same arguments again.
+"""A server-side cache of results, for example of a tool that often calls a slow service with the same arguments.
 
 The server's store keeps the results, so that workers with the same store share them. The key of a result is the tool,
 the arguments, the revision of the protocol and the *partition*: who may see it. The cache hints of the specification
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
 from ferrule.app.execution.running_task import current_task_id
-from ferrule.kernel.server import CallNext, ServerRequestContext
+from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
+from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.kernel.session import ASKED
-from ferrule.protocol.errors import MCPError
 from ferrule.wire.codec import decode, encode, encode_str
-from ferrule.wire.faults import EncodeError
+from ferrule.wire.faults import EncodeError, FerruleError
 
 if TYPE_CHECKING:
-    from ferrule.app.authorization.guards import Guard
+    from ferrule.app.components.component import Component
     from ferrule.app.components.mounting import MountableServer
     from ferrule.app.server import MCPServer
     from ferrule.stores.cache import CacheStore
@@ -43,13 +43,13 @@ _NOT_KEPT: Final = ("inputResponses", "requestState", "task")
 Context = ServerRequestContext[Any]
 
 
-def store_of(ctx: Context) -> Store | None:
-    """Return the store of the server that serves a request; ``None`` if it has none."""
-    application = application_of(ctx.server)
+def store_of(server: Server[Any]) -> Store | None:
+    """Return the store of a server; ``None`` if it has none."""
+    application = application_of(server)
     return None if application is None else application.store
 
 
-class CacheResults:
+class CacheResults(FastMiddleware):
     """Middleware that returns the cached result of an equal call.
 
     Only complete results without an error are cached. Input requests, results of calls that asked the client a
@@ -100,7 +100,7 @@ class CacheResults:
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         name = self._name(ctx)
-        place = None if name is None else self._place(ctx, name)
+        place = None if name is None else self._location_of(ctx, name)
         if name is None or place is None or not self._may_use(ctx, name):
             return await call_next(ctx)
         cache, group, key = place
@@ -121,6 +121,10 @@ class CacheResults:
             except OSError as error:
                 logger.warning("a result could not be kept: %s", error)
         return result
+
+    def admits_fast(self, call: PlainCall) -> bool:
+        """Return whether the results of a tool are not cached; the others wait for the store."""
+        return call.name not in self._tools
 
     async def forget(self, server: MCPServer[Any], name: str) -> None:
         """Drop the cached results of a tool (by name) or resource (by URI), because its data have changed.
@@ -158,30 +162,31 @@ class CacheResults:
         app = cast("MCPServer[Any]", application_of(ctx.server))
         if not any(middleware is self for middleware in ctx.server.middleware):
             return True  # middleware of a mounted server runs after the guard was checked
-        guard: Guard | None
+        component: Component[Any]
         if ctx.method == "tools/call":
             tool = app.tools.index.live.get(name)
             if tool is None:
                 return False
-            guard, arguments = tool.guard, ctx.params.get("arguments")
+            component, arguments = tool, ctx.params.get("arguments")
         else:
             found = app.resources.find(name, lambda guard: guard.is_visible(ctx))
             if found is None:
                 return False
-            guard, arguments = found[0].guard, found[1]
+            component, arguments = found
+        guard = component.guard
         if guard is None:
             return True
         if not guard.is_visible(ctx):
             return False
         try:
-            guard.check(ctx, arguments)
-        except MCPError:
+            guard.check(ctx, lambda: component.bind(arguments))
+        except FerruleError:  # the handler raises it
             return False
         return True
 
     # --- under which key ----------------------------------------------------------------------------------------------
 
-    def _place(self, ctx: Context, name: str) -> tuple[CacheStore, str, str] | None:
+    def _location_of(self, ctx: Context, name: str) -> tuple[CacheStore, str, str] | None:
         app = cast("MCPServer[Any] | None", application_of(ctx.server))
         if app is None or app.store is None:
             return None

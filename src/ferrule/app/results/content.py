@@ -1,8 +1,7 @@
-"""What a function returns when text and data are not enough: pictures, sounds, files, links, embedded resources.
+"""Content that a function can return in addition to text and data: pictures, sounds, files, links, embedded resources.
 
-Each helper becomes one content block. They may stand alone, in a list, or beside text; a list that holds one is a list
-of content, not data. Files are read when the helper is made, so that a missing one is the author's error with its
-path.
+Each helper becomes one content block. A function returns one alone, or a list of helpers and texts; a list with a
+helper is content and not data. A file is read when its helper is made, so that a missing one raises an error there.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from ferrule._options import explains_arguments
 from ferrule.wire.types import Annotations, Icon, ResourceContents, ToolContentBlock
 from ferrule.wire.types.base import Result
 
-__all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link", "WithContent"]
+__all__ = ["Audio", "Content", "Embedded", "File", "Image", "Link", "WithContent", "media_type_of"]
 
 
 class Content:
     """Base of the helpers.
 
     Args:
-        annotations: for whom the block is, and how important.
+        annotations: the audience and the priority of the block.
         meta: the block's ``_meta``.
     """
 
@@ -76,8 +75,8 @@ class Image(_Media):
     """A picture.
 
     Args:
-        data: its bytes; or
-        path: a file to read them from.
+        data: its bytes; either this or ``path``.
+        path: the file that has the bytes.
         format: ``"png"``, ``"jpg"``, ``"svg"`` …, instead of ``mime_type``.
         mime_type: guessed from the path if not given, else ``image/png``.
     """
@@ -86,7 +85,7 @@ class Image(_Media):
 
 
 class Audio(_Media):
-    """A sound; arguments as `Image`, ``audio/wav`` if nothing tells. Revisions before 2025-03-26 have no audio."""
+    """A sound (2025-03-26 on); for the arguments see `Image`, with ``audio/wav`` as the default type."""
 
     __slots__ = ()
 
@@ -95,13 +94,13 @@ class Audio(_Media):
 
 
 class File(Content):
-    """A file embedded in the answer: as text where its type is a text type and its bytes are UTF-8, else as base64.
+    """A file embedded in the result: as text if its media type is text and its bytes are UTF-8, else as base64.
 
     Args:
-        data: its contents; or
-        path: a file to read them from.
-        name: shown to people; the path's last part if not given.
-        uri: identifies it; ``file:///<name>`` if not given.
+        data: its contents; either this or ``path``.
+        path: the file that has the contents.
+        name: its name for people; the last part of the path if not given.
+        uri: its identifier; ``file:///<name>`` if not given.
         mime_type: guessed from the name if not given.
     """
 
@@ -122,7 +121,7 @@ class File(Content):
         super().__init__(annotations=annotations, meta=meta)
         raw = data if isinstance(data, str) else _read(data, path)
         name = name or (fspath(path).replace("\\", "/").rpartition("/")[2] if path is not None else "file")
-        mime_type = mime_type or _guess(name)
+        mime_type = mime_type or media_type_of(name)
         if uri is None:
             from urllib.parse import quote
 
@@ -178,12 +177,12 @@ class Link(Content):
 
 
 class Embedded(Content):
-    """The contents of a resource inside the answer.
+    """The contents of a resource, embedded in the result.
 
     Args:
         uri: the resource.
-        data: text, or bytes that are put into base64.
-        mime_type: ``None`` leaves it out.
+        data: text, or bytes, which are sent as base64.
+        mime_type: the media type; ``None`` for none.
     """
 
     __slots__ = ("contents",)
@@ -209,7 +208,7 @@ class Embedded(Content):
 
 
 def resource_contents(uri: str, data: str | bytes, mime_type: str | None) -> ResourceContents:
-    """Text as text, bytes of a text type as text if they are UTF-8, other bytes as base64."""
+    """Return contents: text as it is, bytes of a text type as text if they are UTF-8, other bytes as base64."""
     if isinstance(data, str):
         return ResourceContents(uri, mime_type=mime_type, text=data)
     if mime_type is not None and _is_text(mime_type):
@@ -256,10 +255,10 @@ _REGISTERED = {
     "midi": "audio/midi",
     "3gp": "audio/3gpp",
 }
-"""Usual names of formats whose media type is another word (IANA, media types), or that stand for films as well."""
+"""Formats whose media type has another name (IANA, media types), or whose name is also that of a video format."""
 
 _NOT_EVERYWHERE = {"yaml": "application/yaml", "yml": "application/yaml", "toml": "application/toml"}
-"""Registered types that `mimetypes` lacks, or calls otherwise, in some versions of Python and on some machines."""
+"""Registered media types that `mimetypes` lacks, or names differently, in some Pythons and on some machines."""
 
 _OF_ENCODING = {
     "gzip": "application/gzip",
@@ -280,15 +279,18 @@ def _type_of_format(kind: str, name: str) -> str:
 
 
 def _guess_media(kind: str, path: str | PathLike[str] | None) -> str | None:
-    """As `_guess`, where the name may stand for several kinds (``.mp4``) and machines disagree (``.wav``)."""
+    """Return the media type by a file's name, as one of ``kind`` if several are possible (``.mp4``, ``.wav``)."""
     if path is None:
         return None
     found = _REGISTERED.get(fspath(path).rpartition(".")[2].lower())
-    return found if found is not None and found.startswith(kind) else _guess(path)
+    return found if found is not None and found.startswith(kind) else media_type_of(path)
 
 
-def _guess(name: str | PathLike[str] | None) -> str | None:
-    """Return the media type of a file's bytes by its name: of a compressed file that of the compression."""
+def media_type_of(name: str | PathLike[str] | None) -> str | None:
+    """Return the media type of a file's bytes by its name; for a compressed file that of the compression.
+
+    ``None`` if the name does not say.
+    """
     if name is None:
         return None
     import mimetypes
@@ -301,10 +303,10 @@ def _guess(name: str | PathLike[str] | None) -> str | None:
 
 
 class WithContent(Result, kw_only=False):
-    """Data, with further content behind its text.
+    """Data, followed by further content.
 
-    The data are what they would be if the tool returned them alone: structured content, and their text by the tool's
-    encoder. A list of data and content would be content only.
+    The data are sent as if the tool returned them alone: as structured content, and as text by the tool's encoder. In a
+    plain list of data and content everything would be content.
 
     Attributes:
         data: any value that a tool may return as data.

@@ -89,11 +89,12 @@ class ResultPlan:
             there is none.
         encoder: returns structured data as text; ``None`` for JSON.
         structured: whether ``structuredContent`` is sent.
+        objects_only: wrap values that are no objects in each revision, also in those that allow any value.
         max_bytes: the maximum number of bytes of a result.
         validate: raises an exception for data that the author's own schema refuses; ``None`` without such a schema.
         wraps: whether older revisions get the value wrapped in ``result``.
         has_opaque_part: whether the schema of some part comes from another library, such as pydantic.
-        project: converts a return value.
+        project: converts a return value; set to `_text` or `_any`.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class ResultPlan:
         "has_opaque_part",
         "kind",
         "max_bytes",
+        "objects_only",
         "project",
         "schema",
         "shape",
@@ -127,7 +129,7 @@ class ResultPlan:
         schema: Callable[[], dict[str, Any]] | dict[str, Any] | None,
         *,
         encoder: Callable[[Any], str] | None,
-        structured: bool,
+        structured: bool | Literal["object"],
         max_bytes: int,
         wraps: bool,
         validate: Validate | None,
@@ -136,7 +138,8 @@ class ResultPlan:
         self.shape = shape
         self.schema = schema
         self.encoder = encoder
-        self.structured = structured
+        self.structured = bool(structured)
+        self.objects_only = structured == "object"
         self.max_bytes = max_bytes
         self.wraps = wraps
         self.validate = validate
@@ -179,9 +182,9 @@ class ResultPlan:
         if size > self.max_bytes:
             raise self._too_big(size)
         structured = revision.structured_output
-        if structured == "any" and self.structured:
+        if structured == "any" and self.structured and not self.objects_only:
             return _Result([_Block("text", value)], value)
-        if structured == "object" and self.structured:
+        if structured != "none" and self.structured:
             return _Result([_Block("text", value)], {"result": value})
         return _Result([_Block("text", value)])
 
@@ -238,11 +241,17 @@ class ResultPlan:
         """Return the structured content that a revision allows; ``UNSET`` for none."""
         if not self.structured or revision.structured_output == "none":
             return UNSET
-        if revision.structured_output == "any":
+        if not self.allows_objects_only(revision):
             return plain
         if self.wraps:
             return {"result": plain}
-        return plain if is_object(plain) else UNSET
+        if is_object(plain):
+            return plain
+        return {"result": plain} if self.objects_only else UNSET
+
+    def allows_objects_only(self, revision: _Revision) -> bool:
+        """Return whether structured content is an object in a revision, or in each one for this tool."""
+        return self.objects_only or revision.structured_output != "any"
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -303,7 +312,8 @@ class ResultPlan:
         plain = decode(data)
         if len(data) > self.max_bytes:
             raise self._too_big(len(data))
-        if self.wraps and revision.structured_output == "object" and is_object(plain) and plain.keys() == {"result"}:
+        is_wrapped = self.allows_objects_only(revision) and revision.structured_output != "none"
+        if self.wraps and is_wrapped and is_object(plain) and plain.keys() == {"result"}:
             plain = plain["result"]  # copied from another tool's result in this revision
         if self.shape is not None:
             self._fit(plain)
@@ -354,7 +364,7 @@ def plan_result(
     returns: Any,
     *,
     encoder: Callable[[Any], str] | None = None,
-    structured: bool = True,
+    structured: bool | Literal["object"] = True,
     output_schema: Mapping[str, Any] | None = None,
     max_bytes: int = DEFAULT_MAX_RESULT_BYTES,
     mode: str = "model",
@@ -364,7 +374,8 @@ def plan_result(
     Args:
         returns: the resolved annotation; ``inspect.Parameter.empty`` without one.
         encoder: converts JSON-shaped data to text; ``None`` for compact JSON.
-        structured: ``False`` publishes no output schema and sends text only.
+        structured: ``False`` publishes no output schema and sends text only; ``"object"`` wraps values that are no
+            objects in each revision.
         output_schema: the author's own schema, published unchanged and enforced.
         max_bytes: maximum size of a result; see `DEFAULT_MAX_RESULT_BYTES`.
         mode: mode of the published schema, ``"model"`` or ``"exact"``.
@@ -527,7 +538,7 @@ def to_json_value(value: Any) -> Any:
 def _advice(value: object) -> str:
     """Return the advice to return a list, for an iterator; empty for other values."""
     # Converting it here would run the author's code on the event loop, after the function has ended.
-    return "; return a list" if hasattr(type(value), "__next__") else ""  # an iterator, told by its protocol
+    return "; return a list" if hasattr(type(value), "__next__") else ""  # an iterator, by Python's protocol
 
 
 def _encode(plain: Any) -> bytes:

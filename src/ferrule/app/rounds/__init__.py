@@ -1,1 +1,1 @@
-"""One body for both eras: questions, steps, and the rounds in which a modern client answers them."""
+"""Questions and steps in a function that serves both eras, and the rounds in which a modern client answers them."""

@@ -1,4 +1,4 @@
-"""The part of questions and steps that both eras share: keys, scopes, steps and checks.
+"""The parts of questions and steps that both eras share: keys, scopes, steps and checks.
 
 `Rounds` is the interface that ``Context`` uses. In the legacy era `PushRounds` sends each question to the client and
 waits. In the modern era ``ReplayRounds`` (in ``replay.py``) ends the round and later runs the body again. Both refuse
@@ -46,7 +46,7 @@ from ferrule.wire.codec import decode, encode
 if TYPE_CHECKING:
     from ferrule.app.rounds.manual import InputRequired
 
-__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "TaskSide", "bad_answer", "close_all"]
+__all__ = ["MAX_REFUSED_ANSWERS", "PushRounds", "Rounds", "StepCall", "TaskOfCall", "bad_answer", "close_all"]
 
 logger = logging.getLogger("ferrule.app.rounds")
 
@@ -64,12 +64,13 @@ class StepCall:
     """One call of ``ctx.step``.
 
     Attributes:
-        key: its place in the body.
-        digest: digest of its arguments.
-        name: as the author gave it.
-        run: calls the function.
-        once: run it at most once, also if the client sends the same round twice; needs a store.
-        is_check: it has no effect: a cancellation of its caller ends it, and steps inside it are not recorded.
+        key: the key of the step in the body; see `ferrule.app.rounds.keys`.
+        digest: the digest of its arguments.
+        name: the name that the author gave.
+        run: calls the function, and returns its result.
+        once: whether it runs at most once, also if the client sends the same round twice; needs a store.
+        is_check: whether it is a check without effects: a cancellation of its caller ends it, and steps inside it are
+            not recorded.
         abandoned_after_s: seconds after which its caller was cancelled while the body continued; ``None``: it was not.
     """
 
@@ -86,7 +87,7 @@ in_step: ContextVar[StepCall | None] = ContextVar("ferrule_step", default=None)
 """The step that the running code is part of."""
 
 
-class TaskSide(Protocol):
+class TaskOfCall(Protocol):
     """The task that a call is or may become, as its body may use it."""
 
     async def begin(self) -> str:
@@ -112,10 +113,10 @@ class Rounds(ABC):
         journal: the record of earlier rounds.
 
     Attributes:
-        side: the task that this call is or may become; ``None`` for a call without tasks.
+        task: the task that this call is or may become; ``None`` for a call without tasks.
     """
 
-    side: TaskSide | None = None
+    task: TaskOfCall | None = None
 
     def __init__(self, request: ServerRequestContext[Any], settings: RoundsSettings, journal: Journal) -> None:
         self.request = request
@@ -193,7 +194,7 @@ class Rounds(ABC):
     async def check_open(self) -> None:  # noqa: B027 - in the legacy era a round does not end before its body
         """Raise a cancellation if the round has ended; all async methods of ``Context`` call this first."""
 
-    def let_go(self) -> None:  # noqa: B027 - not every engine holds itself
+    def break_cycle(self) -> None:  # noqa: B027 - not every engine has such a cycle
         """Remove the references that make a cycle with the request; called when the round has ended."""
 
     def _refuse_when_over(self, what: str) -> None:
@@ -220,6 +221,13 @@ class Rounds(ABC):
         await self.check_open()
         self._refuse_when_over(question.method)
         self._refuse_in_step(question.method)
+        around = self.settings.around_question
+        if around is None:
+            return await self._ask_declared(question)
+        async with around(question.method):
+            return await self._ask_declared(question)
+
+    async def _ask_declared(self, question: Question) -> Any:
         # Before the question counts as an occurrence: a body that catches the error gets the same keys in each round.
         self._check_declared(question)
         digest = question.content_digest()
@@ -334,7 +342,7 @@ class Rounds(ABC):
         return self.settings.state.max_s
 
     async def run_step(self, call: StepCall) -> Entry:
-        """Run a step that has no recorded outcome yet, and record the outcome, and return the entry.
+        """Run a step that has no recorded outcome yet, record its outcome, and return the entry.
 
         It raises only when it is cancelled from outside.
         """

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ferrule.app.in_threads import with_result, without_result
+from ferrule.app.rounds.body import body_of, engine_of
 from ferrule.app.rounds.run import rounds_of
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.protocol.deprecations import warn_deprecated
@@ -21,7 +22,7 @@ from ferrule.protocol.deprecations import warn_deprecated
 if TYPE_CHECKING:
     import random
 
-    from ferrule.app.rounds.base import Rounds, TaskSide
+    from ferrule.app.rounds.base import Rounds, TaskOfCall
     from ferrule.app.rounds.questions import Elicited, Question
     from ferrule.kernel.server import ServerRequestContext
     from ferrule.wire.types import CreateMessageResult, Root
@@ -49,7 +50,7 @@ class InteractionMixin:
 
     async def _check_open(self) -> None:
         """Raise a cancellation if the round of this call has ended."""
-        rounds = self.request.session.rounds
+        rounds = engine_of(self.request.session)
         if rounds is not None:
             await rounds.check_open()
 
@@ -95,6 +96,53 @@ class InteractionMixin:
 
         answer: Elicited[Any] = await self._rounds.ask(elicit_question(message, wanted, key=key, timeout_s=timeout_s))
         return answer
+
+    @with_result
+    async def confirm(self, message: str, *, key: str | None = None, timeout_s: float | None = None) -> bool:
+        """Ask the user a question with yes or no, such as ``"Delete note 3?"``.
+
+        Args:
+            message: the question, shown to the user.
+            key, timeout_s: as in `elicit`.
+
+        Returns:
+            Whether the user said yes; ``False`` also for a user who declined or dismissed the question.
+
+        Raises:
+            CapabilityNotDeclared, InvalidAnswer, QuestionExpired: see `elicit`.
+        """
+        from ferrule.app.rounds.questions import CONFIRMATION, elicit_question
+
+        answer = await self._rounds.ask(elicit_question(message, CONFIRMATION, key=key, timeout_s=timeout_s))
+        return bool(answer) and answer.data["confirm"] is True
+
+    @with_result
+    async def choose(
+        self,
+        message: str,
+        choices: Mapping[str, str] | Sequence[str],
+        *,
+        key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> str | None:
+        """Ask the user to choose one of several values.
+
+        Args:
+            message: the question, shown to the user.
+            choices: value → label that the user sees, or values that are their own labels.
+            key, timeout_s: as in `elicit`.
+
+        Returns:
+            The value; ``None`` if the user declined or dismissed the question.
+
+        Raises:
+            ValueError: there are no choices.
+            CapabilityNotDeclared, InvalidAnswer, QuestionExpired: see `elicit`.
+        """
+        from ferrule.app.rounds.questions import choice_form, elicit_question
+
+        answer = await self._rounds.ask(elicit_question(message, choice_form(choices), key=key, timeout_s=timeout_s))
+        return str(answer.data["choice"]) if answer else None
 
     @with_result
     async def elicit_url(
@@ -254,7 +302,7 @@ class InteractionMixin:
             The task's id; ``None`` if the call is not a task.
         """
         await yield_to_loop(self.request.session)
-        side = self._task_side
+        side = self._task_of_call
         return None if side is None else await side.begin()
 
     @without_result
@@ -262,20 +310,20 @@ class InteractionMixin:
         """Set the task's status message, for people and models; do nothing if the call is not a task."""
         await self._check_open()
         await yield_to_loop(self.request.session)
-        side = self._task_side
+        side = self._task_of_call
         if side is not None:
             await side.set_status(message)
 
     @property
     def task_id(self) -> str | None:
         """The id of the task that this call is; ``None`` if it is not a task (yet)."""
-        side = self._task_side
+        side = self._task_of_call
         return None if side is None else side.task_id
 
     @property
-    def _task_side(self) -> TaskSide | None:
-        rounds: Rounds | None = self.request.session.rounds
-        return None if rounds is None else rounds.side
+    def _task_of_call(self) -> TaskOfCall | None:
+        rounds = engine_of(self.request.session)
+        return None if rounds is None else rounds.task
 
     # -- branches -------------------------------------------------------------------------------------------------
 
@@ -305,13 +353,13 @@ class InteractionMixin:
     @property
     def suspending(self) -> bool:
         """Whether this round has ended and the body is only unwinding; for use in ``finally``."""
-        rounds = self.request.session.rounds
+        rounds = engine_of(self.request.session)
         return rounds is not None and rounds.suspending
 
     @property
     def replaying(self) -> bool:
         """Whether the body has not yet reached the point where the round before ended."""
-        rounds = self.request.session.rounds
+        rounds = engine_of(self.request.session)
         return rounds is not None and rounds.replaying
 
     @property
@@ -326,17 +374,16 @@ class InteractionMixin:
     @property
     def input_responses(self) -> Mapping[str, Any]:
         """The raw answers to the questions of an `InputRequired` that this function returned; empty at first."""
-        session = self.request.session
-        if session.manual_answers is not None:
-            return session.manual_answers[0]
+        body = body_of(self.request.session)
+        if body is not None and body.manual_answers is not None:
+            return body.manual_answers[0]
         # Params of tools, prompts and resources have the field; params of a method of the author's may not.
         return getattr(self.request.params, "input_responses", None) or {}
 
     def answer_to(self, key: str, question: Question) -> Any:
         """Return the client's answer to a question of an `InputRequired` that this function returned.
 
-        Each answer that fits is accepted, also to a question that was not asked: check `input_state` where that
-            matters.
+        Any answer that fits is accepted, even if the question was not asked: if that matters, check `input_state`.
 
         Args:
             key: the question's key in `InputRequired`.
@@ -357,7 +404,9 @@ class InteractionMixin:
     @property
     def input_state(self) -> Any:
         """The value of ``InputRequired.state`` that this function returned before; ``None`` at first."""
-        session = self.request.session
-        if session.manual_answers is not None:
-            return session.manual_answers[1]
-        return None if session.rounds is None else session.rounds.journal.manual
+        body = body_of(self.request.session)
+        if body is None:
+            return None
+        if body.manual_answers is not None:
+            return body.manual_answers[1]
+        return None if body.rounds is None else body.rounds.journal.manual

@@ -48,7 +48,8 @@ def content_digest(content: Any, *, digits: int = 16) -> str:
 
     Args:
         content: JSON values.
-        digits: hexadecimal digits, at most 64. 16 tell apart what an author wrote; what a peer chooses needs all.
+        digits: number of hexadecimal digits, at most 64. 16 are enough for values of the author; values that a peer
+            chooses need all of them.
     """
     return hashlib.sha256(canonical(content)).hexdigest()[:digits]
 

@@ -112,7 +112,8 @@ async def answer_manually(
 
 async def _modern(request: ServerRequestContext[Any], asked: InputRequired) -> InputRequiredResult:
     settings = settings_of(request.server)
-    rounds = request.session.rounds
+    body = request.session.body
+    rounds: Rounds | None = None if body is None else body.rounds
     # The same journal in each round, so that `max_rounds` counts the whole call.
     journal = Rounds.new_journal(settings) if rounds is None else rounds.journal
     journal.round += 1
@@ -139,7 +140,7 @@ async def _legacy(
         for key, question in asked.requests().items():
             # One after the other, in the author's order: many clients show one form at a time.
             answers[key] = await session.send_request(question["method"], question["params"])
-        session.manual_answers = answers, asked.state
+        session.body.manual_answers = answers, asked.state
         value = await function(**kwargs)
         if not isinstance(value, InputRequired):
             return value

@@ -19,12 +19,14 @@ from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
 
 __all__ = [
+    "CONFIRMATION",
     "Accepted",
     "Elicited",
     "Form",
     "MisfitAnswer",
     "Question",
     "Refused",
+    "choice_form",
     "elicit_question",
     "elicit_url_question",
     "form_for",
@@ -36,6 +38,29 @@ DataT = TypeVar("DataT")
 
 # Forms are flat objects of these ("Elicitation").
 _PRIMITIVES: Final = frozenset({"string", "number", "integer", "boolean"})
+
+
+CONFIRMATION: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"confirm": {"type": "boolean", "title": "Yes"}},
+    "required": ["confirm"],
+}
+"""The form of `ferrule.Context.confirm`. The field has no default, so that no program says yes without a user."""
+
+
+def choice_form(choices: Mapping[str, str] | Sequence[str]) -> dict[str, Any]:
+    """Return the form of `ferrule.Context.choose`; revisions before 2025-11-25 get it as ``enum`` with ``enumNames``.
+
+    Raises:
+        ValueError: there are no choices.
+    """
+    if not choices:
+        raise ValueError("choose needs at least one choice")
+    if isinstance(choices, Mapping):
+        field: dict[str, Any] = {"oneOf": [{"const": value, "title": label} for value, label in choices.items()]}
+    else:
+        field = {"enum": list(choices)}
+    return {"type": "object", "properties": {"choice": {"type": "string", **field}}, "required": ["choice"]}
 
 
 class MisfitAnswer(FerruleError, ValueError):
@@ -303,7 +328,7 @@ def elicit_url_question(
     Args:
         message: the reason, shown to the user.
         url: the URL of the page.
-        elicitation_id: for revisions that require one.
+        elicitation_id: the id of the elicitation, for revisions that require one; ``None`` for the others.
         key, timeout_s: see `Question`.
     """
     params: dict[str, Any] = {"mode": "url", "message": message, "url": url}

@@ -85,7 +85,7 @@ class Quiescence:
             if timeout_s is not None:
                 self._handle = self._loop.call_later(timeout_s, self._wake, context=self._context)
 
-    def let_go(self) -> None:
+    def break_cycle(self) -> None:
         """Remove the references to the request; called after `close`."""
         self._handle = None
         self._context = contextvars.Context()

@@ -599,14 +599,14 @@ class ReplayRounds(Rounds):
         found = None if carrier is None else carrier.interruption
         return found if isinstance(found, asyncio.CancelledError) else asyncio.CancelledError()
 
-    def let_go(self) -> None:
+    def break_cycle(self) -> None:
         """Remove the references to the request, also those of the callbacks, whose context references it.
 
         Later calls of the body end in `check_open`.
         """
         self.request = cast("Any", None)
         self._unwinding = None
-        self._quiescence.let_go()
+        self._quiescence.break_cycle()
 
     async def _stop(self) -> None:
         """Wait for running steps and a reply that is being made, also while being cancelled; release all callers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -58,6 +59,8 @@ class RoundsSettings:
     Attributes:
         used_states: records the states that were opened; ``None`` if a state may be opened again.
         uses_process_key: whether states are sealed with a key of this process only.
+        around_question: called with the method of each question; its context is entered before the question is asked
+            and left after the answer. What it raises is raised into the body. ``None`` for nothing.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class RoundsSettings:
         self.threads = WorkerThreads(max_step_threads)
         self._has_warned_of_keys = False
         self.clock = clock
+        self.around_question: Callable[[str], AbstractAsyncContextManager[None]] | None = None
         self._sealer: Sealer | None = None
 
     @property
@@ -104,10 +108,14 @@ class RoundsSettings:
             self._sealer = sealer_for(self.state.keys)
         return self._sealer
 
-    def share_key(self, key: bytes) -> None:
-        """Use a key that other processes have too, unless keys were configured; call it before the first state."""
+    def share_keys(self, keys: Sequence[StateKey | bytes | str]) -> None:
+        """Use keys that other processes have too, unless keys were configured; call it before the first state.
+
+        Args:
+            keys: newest first; read when the first state is sealed or opened.
+        """
         if self.uses_process_key:
-            self.state = replace(self.state, keys=[key])
+            self.state = replace(self.state, keys=keys)
             self.uses_process_key = False
             self._sealer = None
 

@@ -179,7 +179,10 @@ class WaitingRounds(ReplayRounds):
                     for key, question in questions.items()
                 )
             )
-            self.request.session.manual_answers = dict(zip(questions, answers, strict=True)), to_builtins(value.state)
+            self.request.session.body.manual_answers = (
+                dict(zip(questions, answers, strict=True)),
+                to_builtins(value.state),
+            )
             value = await function(**kwargs)
             if not isinstance(value, InputRequired):
                 return value

@@ -1,7 +1,7 @@
-"""``search_tools``, ``describe_tool`` and ``call_tool``: what a server lists in place of too many tools.
+"""``search_tools``, ``describe_tool`` and ``call_tool``, which a server lists in place of too many tools.
 
-All tools stay callable under their own names. A caller finds, sees described and calls here exactly what it could list
-and call without search: each tool's own guard decides, for the sender of the request.
+All tools can still be called by their own names. A client finds and calls here the same tools that it could list and
+call without search: each tool's guard is checked for the sender of the request.
 """
 
 from __future__ import annotations
@@ -9,14 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ferrule.app.components.deferred_schema import DeferredSchema
 from ferrule.app.components.options import ToolOptions
 from ferrule.app.errors import SignatureError, ToolError
 from ferrule.app.execution.context import Context
-from ferrule.app.search.index import IndexedTool, ToolIndex
 from ferrule.app.signatures.fields import Field
 from ferrule.protocol.errors import InvalidParams
+from ferrule.search.definitions import (
+    ALWAYS_LISTED,
+    CALL_PROBLEM,
+    CALL_TOOL,
+    MAX_FOUND,
+    MAX_OFFSET,
+    NEVER_FOUND,
+    ToolSearchMode,
+    described_for,
+    inner_call,
+    most_listed,
+    summary_of,
+)
+from ferrule.search.index import IndexedTool, ToolIndex
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.json_types import is_mapping, is_object
 
@@ -24,23 +38,9 @@ if TYPE_CHECKING:
     from ferrule.app.components.tools import ToolComponent, ToolSet
     from ferrule.kernel.server import ServerRequestContext
 
-__all__ = ["ALWAYS_LISTED", "MAX_LISTED", "ToolSearch", "ToolSearchMode"]
+__all__ = ["ALWAYS_LISTED", "ToolSearch"]
 
 logger = logging.getLogger(__name__)
-
-ToolSearchMode: TypeAlias = Literal["auto"] | bool
-"""Whether a server offers search in place of its list; ``"auto"``: when it has more than `MAX_LISTED` tools."""
-
-MAX_LISTED = 60
-"""Tools that are listed before ``"auto"`` offers search instead."""
-
-ALWAYS_LISTED = "always-listed"
-"""The tag of tools that are listed beside the search."""
-
-MAX_FOUND = 50
-"""Tools of one answer."""
-
-_SUMMARY_CHARS = 200
 
 _FIRST_NUMBER = 10**16
 """Position of the first of the three tools in the list, behind all others: cursors are positions."""
@@ -53,7 +53,9 @@ class ToolSearch:
         tools: the tools of the server.
         make: makes a component of a function without registering it.
         mode: see `ToolSearchMode`.
-        max_listed: tools that are listed before ``"auto"`` offers search.
+
+    Raises:
+        ValueError: there is no such mode.
     """
 
     def __init__(
@@ -61,11 +63,9 @@ class ToolSearch:
         tools: ToolSet,
         make: Callable[[Callable[..., Any], ToolOptions], ToolComponent],
         mode: ToolSearchMode,
-        max_listed: int = MAX_LISTED,
     ) -> None:
         self._tools = tools
-        self._mode = mode
-        self._max_listed = max_listed
+        self._most_listed = most_listed(mode)
         self._index: ToolIndex | None = None
         self.components: dict[str, ToolComponent] = {}
         for function, hints in (
@@ -76,25 +76,25 @@ class ToolSearch:
             component = make(function, ToolOptions(annotations=hints))
             component.number = _FIRST_NUMBER + len(self.components)
             self.components[component.name] = component
-        # Straight to the tool, past a body of its own: questions, steps and tasks are those of the tool.
-        self.components["call_tool"].run = self._call
+        # The tool runs in place of a function for `call_tool`, so that questions, steps and tasks belong to the tool.
+        self.components["call_tool"].execute = self._call
         tools.index.followers.append(self._forget)
 
     def unwrap(self, ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
         """Return a call of ``call_tool`` as the call of the tool in it, for middleware; any other request as it is.
 
-        Middleware that refuses, counts or records calls by name must see the tool that runs. A call that is wrong, or
-        of a tool that its sender may not see, stays a call of ``call_tool``, whose result says what is wrong.
+        Middleware that refuses, counts or records calls by name must get the name of the tool that runs. A malformed
+        call, or one of a tool that its sender may not see, stays a call of ``call_tool``, whose result is the error.
 
         Args:
-            ctx: with raw params.
+            ctx: the request, with raw params.
         """
         params: Any = ctx.params
-        if ctx.method != "tools/call" or not is_mapping(params) or params.get("name") != "call_tool":
+        if ctx.method != "tools/call" or not is_mapping(params) or params.get("name") != CALL_TOOL:
             return ctx
         if self.find("call_tool") is None or "call_tool" in self._tools.index.live:
             return ctx
-        found = _inner_call(params.get("arguments"))
+        found = inner_call(params.get("arguments"))
         if found is None or self._visible_tool(ctx, found[0]) is None:
             return ctx
         return replace(ctx, params={**params, "name": found[0], "arguments": found[1] or {}})
@@ -102,10 +102,14 @@ class ToolSearch:
     @property
     def is_on(self) -> bool:
         """Whether the list is replaced by the search now."""
-        return self._mode is True or (self._mode == "auto" and len(self._tools.index.live) > self._max_listed)
+        return self.replaces(len(self._tools.index.live))
+
+    def replaces(self, count: int) -> bool:
+        """Return whether the search replaces the list of a server with so many tools."""
+        return self._most_listed is not None and count > self._most_listed
 
     def listed(self) -> list[ToolComponent] | None:
-        """Return what is listed: tools with the tag `ALWAYS_LISTED`, and the search; ``None`` for all tools."""
+        """Return the listed tools: those with the tag `ALWAYS_LISTED`, and the search; ``None`` for all tools."""
         if not self.is_on:
             return None
         live = self._tools.index.live
@@ -123,7 +127,7 @@ class ToolSearch:
         ctx: Context[Any],
         query: Annotated[str, Field(description="What is to be done, in a few words; empty for all tools")],
         limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 8,
-        offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0,
+        offset: Annotated[int, Field(ge=0, le=MAX_OFFSET)] = 0,
     ) -> dict[str, Any]:
         """Find tools of this server by what they do. Then see one with describe_tool and use it with call_tool."""
         visible = self._visible(ctx.request)
@@ -139,8 +143,14 @@ class ToolSearch:
         tool = self._visible_tool(ctx.request, name)
         if tool is None:
             raise ToolError(self._tools.index.unknown(name, ctx.request).message)
-        described: dict[str, Any] = to_builtins(tool.definition(ctx.request.session.connection.revision))
-        return described
+        revision = ctx.request.session.connection.revision
+        try:
+            found = tool.definition(revision)
+        except SignatureError as error:
+            logger.error("Tool %r cannot be described: %s", tool.name, error)
+            raise ToolError(f"Tool `{tool.name}` cannot be used: {error.reason}") from error
+        described: dict[str, Any] = to_builtins(found)
+        return described_for(revision, described)
 
     async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> Any:
         """Call a tool that search_tools found, with arguments as describe_tool describes them."""
@@ -149,14 +159,15 @@ class ToolSearch:
     async def _call(self, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
         from ferrule.app.results.result_plan import error_result
 
-        found = _inner_call(arguments)
+        found = inner_call(arguments)
         if found is None:
-            return error_result(
-                "Invalid arguments for tool `call_tool`: give `name` (a text) and `arguments` (an object)"
-            )
+            return error_result(CALL_PROBLEM)
         name, inner = found
         if name in self.components and name not in self._tools.index.live:
             return error_result(f"`{name}` is called directly, not through `call_tool`")
+        tool = self._tools.index.live.get(name)
+        if tool is not None and NEVER_FOUND in tool.tags:
+            return error_result(self._tools.index.unknown(name, ctx).message)
         try:
             return await self._tools.call_as(ctx, name, inner)
         except InvalidParams as error:
@@ -167,15 +178,12 @@ class ToolSearch:
     def _visible(self, ctx: ServerRequestContext[Any]) -> dict[str, ToolComponent]:
         """Return the tools that the sender of a request may list."""
         self._tools.index.refresh()
-        live = self._tools.index.live
-        if not self._tools.index.is_guarded:
-            return live
-        return {name: tool for name, tool in live.items() if tool.guard is None or tool.guard.is_visible(ctx)}
+        return {name: tool for name, tool in self._tools.index.live.items() if _may_find(ctx, tool)}
 
     def _visible_tool(self, ctx: ServerRequestContext[Any], name: str) -> ToolComponent | None:
         index = self._tools.index
         tool = index.live.get(name) or index.look_again(name)
-        return tool if tool is None or tool.guard is None or tool.guard.is_visible(ctx) else None
+        return tool if tool is None or _may_find(ctx, tool) else None
 
     def _indexed(self) -> ToolIndex:
         if self._index is None:
@@ -183,49 +191,28 @@ class ToolSearch:
         return self._index
 
     def _forget(self) -> None:
-        """Make the index anew with the next search: tools came or went."""
+        """Discard the index, since tools were added or removed; the next search makes a new one."""
         self._index = None
 
 
-def _inner_call(arguments: Any) -> tuple[str, dict[str, Any] | None] | None:
-    """Return name and arguments of the tool that ``call_tool`` is asked to call; ``None`` for other arguments."""
-    given: Any = arguments or {}
-    if not is_object(given) or given.keys() - {"name", "arguments"}:
-        return None
-    name, inner = given.get("name"), given.get("arguments")
-    if not isinstance(name, str) or not (inner is None or is_object(inner)):
-        return None
-    return name, inner
+def _may_find(ctx: ServerRequestContext[Any], tool: ToolComponent) -> bool:
+    return NEVER_FOUND not in tool.tags and (tool.guard is None or tool.guard.is_visible(ctx))
 
 
 def _summary(tool: ToolComponent) -> dict[str, Any]:
-    text = " ".join((tool.description or tool.options.title or "").split())
-    if len(text) > _SUMMARY_CHARS:
-        text = f"{text[: _SUMMARY_CHARS - 1]}…"
-    made: dict[str, Any] = {"name": tool.name}
     try:
-        required, optional = _argument_names(tool)
-    except SignatureError as error:  # registered while the server runs, when no start checks it
+        schema = tool.input_schema()
+    except SignatureError as error:  # it was registered while the server runs, after the check at the start
         logger.error("Tool %r cannot be described: %s", tool.name, error)
-        required = optional = []
-    if text:
-        made["description"] = text
-    if required:
-        made["required"] = required
-    if optional:
-        made["optional"] = optional
-    return made
-
-
-def _argument_names(tool: ToolComponent) -> tuple[list[str], list[str]]:
-    schema = tool.input_schema()
-    names: list[str] = list(schema.get("properties", {}))
-    required = [name for name in names if name in schema.get("required", ())]
-    return required, [name for name in names if name not in required]
+        schema = {}
+    return summary_of(tool.name, tool.description or tool.options.title or "", schema)
 
 
 def _indexed_tool(tool: ToolComponent) -> IndexedTool:
-    if tool.has_own_schema:  # a schema made of a signature costs more than the words in it are worth
+    given = tool.options.input_schema
+    if isinstance(given, DeferredSchema):
+        names, texts = list(given.arguments), list(given.arguments.values())
+    elif tool.has_own_schema:  # making the schema from a signature takes longer than its words are worth for the search
         properties: dict[str, Any] = tool.input_schema().get("properties", {})
         names = list(properties)
         texts = [str(part.get("description", "")) for part in properties.values() if is_object(part)]

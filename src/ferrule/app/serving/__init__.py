@@ -1,1 +1,1 @@
-"""How an `MCPServer` is served: over HTTP, by several workers, within the process."""
+"""Serving an `MCPServer`: over HTTP, by several workers, and within the process."""

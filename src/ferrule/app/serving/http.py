@@ -19,18 +19,23 @@ from ferrule.transports.hosting.uvicorn_server import HttpLimits, announce, bind
 if TYPE_CHECKING:
     from ferrule.app.serving.workers import ServedApplication
 
-__all__ = ["make_endpoint", "serve_http", "serve_workers"]
+__all__ = ["http_options", "make_endpoint", "serve_http", "serve_workers"]
 
 
 def make_endpoint(app: ServedApplication, options: dict[str, Any]) -> HttpEndpoint:
     """Return the ASGI application; ``options`` are those of `HttpOptions`."""
+    return HttpEndpoint(app.lowlevel, http_options(app, options))
+
+
+def http_options(app: ServedApplication, options: dict[str, Any]) -> HttpOptions:
+    """Return the settings of an endpoint, with the store of its application."""
     if app.store is not None and app.store.sessions is not None and app.store.channel is not None:
         options.setdefault("shared", app.store)
         options.setdefault("event_store", app.store.events)
     # A worker whose shared store cannot be written to is not ready: a load balancer then uses another one.
     if app.store is not None and app.store.is_shared and options.get("ready_check") is None:
         options["ready_check"] = partial(probe, app.store.blobs)
-    return HttpEndpoint(app.lowlevel, HttpOptions(**options))
+    return HttpOptions(**options)
 
 
 def serve_http(app: ServedApplication, host: str, port: int, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Requests of a program to its own server: through middleware and handlers, without a transport."""
+"""Requests of a program to a server in the same process: through middleware and handlers, without a transport."""
 
 from __future__ import annotations
 

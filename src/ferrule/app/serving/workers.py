@@ -98,7 +98,7 @@ def take_payload(app: ServedApplication, payload: dict[str, Any]) -> tuple[str, 
     worker only.
     """
     if payload["state_key"] is not None:
-        settings_of(app.lowlevel).share_key(payload["state_key"])
+        settings_of(app.lowlevel).share_keys([payload["state_key"]])
     if app.store is None or app.store.channel is None:
         app.lowlevel.list_changed.clear()
         app.lowlevel.resource_updates = False

@@ -1,1 +1,4 @@
-"""Functions read once: annotations into shapes, shapes into JSON Schema, arguments into Python values."""
+"""Reads functions: annotations to shapes, shapes to JSON Schema, arguments to Python values.
+
+`schema_profile` adapts schemas to the APIs of models.
+"""

@@ -320,7 +320,14 @@ def _has_bounds(meta: msgspec.Meta) -> bool:
 
 
 def _bounded(shape: Shape, bounds: list[msgspec.Meta]) -> Any:
-    """Return the hint of ``shape`` with bounds, for each member of a union that they fit; ``None`` if they fit none."""
+    """Return a type annotation for ``shape`` with bounds; ``None`` if msgspec does not support them for this type.
+
+    The bounds of a union are added to each member that supports them.
+
+    Args:
+        shape: the shape of the type.
+        bounds: the bounds, such as ``Meta(ge=0)``.
+    """
     whole = _ANNOTATED[(shape.hint, *bounds)]
     if msgspec_accepts(whole):
         return whole

@@ -183,13 +183,32 @@ def _is_integer_shape(shape: Shape) -> bool:
 
 
 def _member_for(value: Any, shape: Shape) -> Shape | None:
-    """Return the member of a union for a container: of several classes the one with most of its names."""
+    """Return the member of a union for a container.
+
+    Of several classes it is the one with most of its names, of several arrays the first that most items fit.
+    """
     kind = json_kind(value)
     fitting = [member for member in flat_members(shape) if kind in kinds_of(member) and member.kind != "custom"]
-    if len(fitting) < 2 or kind != "object":
+    if len(fitting) < 2:
         return fitting[0] if fitting else None
+    if kind == "array":
+        return max(fitting, key=lambda member: _fitting_items(value, member))
     names = cast("dict[str, Any]", value).keys()
     return max(fitting, key=lambda member: len(names & {field.wire_name for field in member.fields}))
+
+
+def _fitting_items(value: list[Any], shape: Shape) -> int:
+    """Return how many items of an array are of a kind that their place accepts, whole numbers as integers too."""
+    if shape.kind == "array":
+        pairs = [(item, shape.items[0]) for item in value]
+    else:
+        parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
+        pairs = list(zip(value, parts, strict=False))
+    return sum(
+        not {"any", json_kind(item)}.isdisjoint(kinds := kinds_of(part))
+        or (isinstance(item, float) and item.is_integer() and "int" in kinds)
+        for item, part in pairs
+    )
 
 
 def _repair_array(value: list[Any], shape: Shape) -> Any:
@@ -246,11 +265,11 @@ class _Search:
     def run(self, part: FieldShape, value: Any, error: msgspec.ValidationError) -> list[ArgumentProblem]:
         """Return the problems inside an argument that was refused with ``error``; that one only, if there are none."""
         first = _problem(part.name, error)
-        self._look(part.name, value, part.shape, error)
+        self._inspect(part.name, value, part.shape, error)
         place = first.path.partition("[...]")[0]  # what a conversion says of every key
         return self._found if any(each.path.startswith(place) for each in self._found) else [first, *self._found[:-1]]
 
-    def _look(self, path: str, value: Any, shape: Shape, error: msgspec.ValidationError) -> None:
+    def _inspect(self, path: str, value: Any, shape: Shape, error: msgspec.ValidationError) -> None:
         before = len(self._found)
         is_inside = bool(split_path(str(error))[1])
         if isinstance(value, str) and is_inside:
@@ -295,7 +314,7 @@ class _Search:
         try:
             lenient(value, shape)
         except msgspec.ValidationError as error:
-            self._look(path, value, shape, error)
+            self._inspect(path, value, shape, error)
 
 
 def say(reason: str) -> str:

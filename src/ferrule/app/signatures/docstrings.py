@@ -27,11 +27,12 @@ _PARAMETERS = re.compile(
 
 
 class Doc(msgspec.Struct):
-    """A docstring, taken apart."""
+    """The parts of a docstring."""
 
     description: str | None = None
     """The text before the first section, with paragraphs kept; ``None`` when there is none."""
     parameters: dict[str, str] = {}
+    """Name of a parameter → its description, on one line."""
 
 
 def summary(text: str) -> str:
@@ -55,7 +56,7 @@ def _parameters(text: str) -> dict[str, str]:
     import docstring_parser
 
     try:
-        parsed = docstring_parser.parse("-\n\n" + inspect.cleandoc(text))  # a first line is always prose to it
+        parsed = docstring_parser.parse("-\n\n" + inspect.cleandoc(text))  # the library takes a first line as prose
     except docstring_parser.ParseError:
         return {}
     found: dict[str, str] = {}

@@ -67,10 +67,10 @@ class FunctionSpec:
 
     __slots__ = (
         "_declaration",
+        "_description",
         "_descriptions",
         "_positional",
         "_struct",
-        "_told",
         "bind",
         "context_parameter",
         "dependencies",
@@ -93,7 +93,7 @@ class FunctionSpec:
         self._declaration: Declaration | None = declaration
         self._struct: type[msgspec.Struct] | None = None
         self._descriptions: dict[str, str] | None = None
-        self._told: str | None = None
+        self._description: str | None = None
         self.function: Callable[..., Any] = declaration.function
         self.name = declaration.name
         self.kind: FunctionKind = declaration.kind
@@ -223,9 +223,9 @@ class FunctionSpec:
 
     @property
     def decodes_natively(self) -> bool:
-        """Whether `arguments_type` can be decoded from JSON at once: the values are those that `bind` would give.
+        """Return whether `arguments_type` can be decoded from JSON directly, with the same values as `bind` returns.
 
-        Whether arguments fit is another question: `bind` mends some that do not.
+        `bind` also repairs some arguments that do not fit; the decoder refuses these.
         """
         if self.takes_keywords:
             return False
@@ -271,11 +271,11 @@ class FunctionSpec:
 
     def told_parameters(self) -> str:
         """Return the parameters in one line, for errors about wrong arguments; made once."""
-        if self._told is None:
+        if self._description is None:
             from ferrule.app.signatures.coercion import describe
 
-            self._told = describe(self.parameters)
-        return self._told
+            self._description = describe(self.parameters)
+        return self._description
 
     def input_schema(self, mode: SchemaMode = "model") -> dict[str, Any]:
         """Return the JSON schema of the arguments: an object that refuses unknown names.
@@ -313,7 +313,7 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
 
 
 def _is_exact_in_json(hint: Any) -> bool:
-    """Whether a scalar is read from JSON as from the value that JSON is decoded to; a ``Decimal`` has more digits."""
+    """Return whether a scalar has the same value if read from JSON directly; a ``Decimal`` gets more digits."""
     base = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     return base in _SIMPLE or base is type(None)
 

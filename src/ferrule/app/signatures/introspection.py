@@ -235,7 +235,7 @@ def _code_of(text: str) -> types.CodeType:
 
 
 def _has_text(annotation: Any) -> bool:
-    """Return whether a part is still to be evaluated; the values of ``Literal`` are text and done."""
+    """Return whether an annotation has an unevaluated part; the values of ``Literal`` are text and not evaluated."""
     if isinstance(annotation, str | typing.ForwardRef):
         return True
     # Only subscripted annotations have arguments.
@@ -249,14 +249,14 @@ def _has_text(annotation: Any) -> bool:
 
 
 def remember_callers(function: Any) -> None:
-    """Let classes that only the registering functions know be found by name."""
+    """Remember the local classes of the registering functions, so that they are found by name."""
     source = inspect.unwrap(function)
     # A callable object may have no module.
     remember_names(getattr(source, "__module__", "") or "", _names_of_callers(source))
 
 
 def _names_of_callers(source: Any) -> dict[str, Any]:
-    """Return what the frames outside this library know, the nearest first; then the function's own closure."""
+    """Return the local names of the frames outside this library, the nearest first, and of the function's closure."""
     found: dict[str, Any] = {}
     frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     depth = 0

@@ -1,6 +1,6 @@
 """Shapes and signatures as JSON Schema 2020-12.
 
-Two steps. `exact_schema` says everything: ``$ref`` into ``$defs`` for every class, null unions, tuples by position.
+There are two steps. `exact_schema` has every detail: ``$ref`` into ``$defs`` for classes, null unions, tuple positions.
 `ferrule.app.signatures.schema_profile` then rewrites that for the APIs of models. Most parameters are plain scalars for
 which both forms are equal, and they skip the second step.
 """
@@ -29,12 +29,12 @@ def exact_schema(shape: Shape, *, output: bool = False) -> dict[str, Any]:
 
     Args:
         shape: from `ferrule.app.signatures.shapes.shape_of`.
-        output: describe what is sent (pydantic's serialisation), not what is accepted.
+        output: describe sent values (pydantic's serialisation), not accepted ones.
     """
     writer = _Writer(output)
     made = writer.write(shape)
     if writer.defs:
-        if set(made) == {"$ref"}:  # older revisions want to see `type: object` at the root
+        if set(made) == {"$ref"}:  # older revisions require `type: object` at the root
             name = made["$ref"].removeprefix(_DEFS)
             made = dict(writer.defs[name])
             if writer.uses[name] == 1:
@@ -49,7 +49,7 @@ def function_schema(fields: list[FieldShape], descriptions: dict[str, str], mode
 
     Args:
         fields: the parameters.
-        descriptions: by name, for those that do not describe themselves.
+        descriptions: descriptions by name, for parameters without one of their own.
         mode: ``"model"`` or ``"exact"``.
     """
     if not fields:
@@ -77,7 +77,7 @@ def _is_same_in_both(shape: Shape) -> bool:
 
 
 def json_default(default: Any) -> Any:
-    """Return a default as JSON; ``UNSET`` when it has no JSON form, since a schema may well do without it."""
+    """Return a default as JSON; ``UNSET`` if it has no JSON form: the schema then has no default."""
     if default is msgspec.UNSET:
         return default
     try:
@@ -174,7 +174,7 @@ class _Writer:
         return made
 
     def properties(self, fields: list[FieldShape]) -> dict[str, Any]:
-        """``properties`` and ``required`` of an object."""
+        """Return ``properties`` and ``required`` of an object."""
         properties: dict[str, Any] = {}
         for field in fields:
             made = self.write(field.shape)
@@ -215,7 +215,7 @@ class _Writer:
 
 
 def _as_names(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the schema of keys as the text that they are in JSON; ``None`` where any text will do."""
+    """Return the schema of keys as JSON text; ``None`` if any text is allowed."""
     kind = schema.get("type")
     if kind == "string":
         return schema if len(schema) > 1 else None

@@ -1,8 +1,9 @@
-"""What msgspec refuses, decoded in Python behind a marker class that stands in the hint.
+"""Marker classes: they replace parts of a hint that msgspec does not support, and are decoded in Python.
 
-msgspec hands a value to ``dec_hook`` for every class that it does not know, and then asks whether the outcome is an
-instance of it. A marker says yes, and its decoder is found on it: a union of two dataclasses, an enum of mixed values,
-a class with a field of that kind, a predicate. Error messages keep msgspec's form, JSON path included.
+msgspec calls ``dec_hook`` for every unknown class, and then checks that the result is an instance of the class. A
+marker accepts every instance, and has the decoder as an attribute. Markers are used for a union of two dataclasses, an
+enum of mixed values, a class with a field of that kind, and predicates. Error messages have msgspec's form, with the
+JSON path.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ def msgspec_accepts(hint: Any) -> bool:
 
 
 def decoder_marker(decode: Callable[[Any], Any]) -> type:
-    """Return a class that stands for ``decode`` in a hint."""
+    """Return a marker class with the decoder ``decode``."""
     return DecoderMarker(decode)
 
 
 def shape_marker(shape: Shape) -> type:
-    """Return a class that stands for a shape; the shape may still be unfinished, as in recursion."""
+    """Return a marker class for a shape, which may still be unfinished, as in recursive types."""
     return decoder_marker(lambda value: _decode(shape, value))
 
 
 def checked_marker(hint: Any, checks: tuple[Callable[[Any], object], ...]) -> type:
-    """Return a class that stands for ``hint`` and then asks predicates."""
+    """Return a marker class that decodes ``hint`` and then checks predicates."""
 
     def decode(value: Any) -> Any:
         made = msgspec.convert(value, hint, dec_hook=decode_hook, str_keys=True)
@@ -66,7 +67,7 @@ def checked_marker(hint: Any, checks: tuple[Callable[[Any], object], ...]) -> ty
 
 
 def foreign_marker(annotation: Any, adapter: adapters.Adapter) -> type:
-    """Return a class that stands for an annotation which an opaque adapter decodes whole."""
+    """Return a marker class for an annotation that an opaque adapter decodes."""
     return decoder_marker(lambda value: adapter.decode(annotation, value))
 
 
@@ -153,9 +154,11 @@ def _decode_union(shape: Shape, value: Any) -> Any:
         kinds = " | ".join(dict.fromkeys(kind for item in shape.items for kind in kinds_of(item)))
         raise ValueError(f"Expected `{kinds}`, got `{kind}`")
     problems.sort(key=lambda problem: -problem[0])
-    if len(problems) == 1 or problems[0][0] > problems[1][0]:  # it is clear which member was meant
+    if (
+        len(problems) == 1 or problems[0][0] > problems[1][0]
+    ):  # only one member has these names, so its error is the useful one
         raise ValueError(problems[0][1])
-    # A path inside one member is told in words: at the end of the message the path of the whole is read.
+    # The path inside a member is part of the text: a path at the end of the message is read as that of the union.
     told = dict.fromkeys(_in_words(text) for _, text in problems)
     raise ValueError(f"no member of the union fits: {'; '.join(told)}")
 

@@ -1,17 +1,16 @@
-"""The schema profile "model": what the APIs of models take, and the checker of its rules.
+"""The schema profile "model", for the APIs of models: the rewriting of schemas, and a checker of its rules.
 
-Model APIs refuse schemas for reasons that JSON Schema does not know: references they do not follow, a list as
-``type``, a null in the union of an optional parameter, ``true`` where a schema belongs, an array without ``items``.
-One such tool costs a user all tools. `model_profile` rewrites any 2020-12 schema of ours or of pydantic's into one
-without them; it may accept more than the original (a tuple becomes an array of its members' union), never less, since
-the function's own conversion still decides.
+Model APIs refuse some valid schemas: with references, a list as ``type``, a null in the union of an optional parameter,
+``true`` as a schema, an array without ``items``. One such tool makes all tools of a user unusable. `model_profile`
+rewrites any 2020-12 schema of Ferrule or pydantic. The result may accept more than the original (a tuple becomes an
+array of its members' union), never less; the function's own conversion still checks the values.
 
-Of an input schema, what the OpenAPI subset of Gemini lacks is rewritten too: an exclusive bound of an integer becomes
-an inclusive one; other exclusive bounds, ``multipleOf``, encodings and formats other than ``date-time`` are said in
-the description. What no rewriting can give is in the table of docs/topics/types.md, API by API.
+In an input schema, keywords that Gemini's OpenAPI subset lacks are rewritten too: an exclusive bound of an integer
+becomes an inclusive one; other exclusive bounds, ``multipleOf``, encodings and formats other than ``date-time`` move to
+the description. The table in docs/topics/types.md lists the limits that remain for each API.
 
-References stay where a class truly contains itself, and where putting a shared class in place everywhere would make the
-schema grow beyond `MAX_NODES`.
+References stay for classes that contain themselves, and for shared classes whose inlining would make the schema larger
+than `MAX_NODES`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, cast
 __all__ = ["FORM_FORMATS", "MAX_NODES", "model_profile", "schema_hints", "schema_problems"]
 
 MAX_NODES = 4000
-"""Schema nodes that putting classes in place of references may make; beyond it shared classes stay references."""
+"""Maximum number of schema nodes after inlining classes; above it shared classes stay references."""
 
 _PREFIXES = ("#/$defs/", "#/definitions/")
 _NOISE = frozenset({"$defs", "definitions", "$schema", "discriminator", "propertyNames", "uniqueItems"})
@@ -35,16 +34,16 @@ Schema = dict[str, Any]
 
 _KNOWN_FORMATS = frozenset({"date-time", "int32", "int64", "float", "double"})
 FORM_FORMATS = frozenset({"email", "uri", "date", "date-time"})
-"""Formats that a form may name (elicitation, every revision)."""
+"""Formats that a form may use (elicitation, every revision)."""
 
 
 def model_profile(schema: Schema, *, output: bool = False, formats: frozenset[str] = _KNOWN_FORMATS) -> Schema:
-    """``schema`` rewritten for model APIs; the argument is not changed.
+    """Return ``schema`` rewritten for model APIs; the argument is not changed.
 
     Args:
         schema: a 2020-12 schema whose references are local.
-        output: keep the nulls of optional fields, because results that hold them are validated against it.
-        formats: those of an input schema that stay; others are said in the description.
+        output: keep the nulls of optional fields, because results with nulls are validated against it.
+        formats: formats that stay in an input schema; others move to the description.
     """
     return _Rewriter(schema, output, formats).document()
 
@@ -103,7 +102,7 @@ class _Rewriter:
         return {"$ref": f"#/$defs/{name}", **beside}
 
     def _members(self, made: Schema, is_optional: bool) -> None:
-        """Unions: one keyword, no nulls where absence says the same, and no union of one."""
+        """Simplify a union: one keyword, no null of an optional field, no union of one member."""
         if "allOf" in made:
             parts = [self.node(part) for part in made.pop("allOf")]
             if len(parts) == 1 and not (parts[0].keys() & made.keys() - {"description", "title", "default"}):
@@ -159,7 +158,7 @@ class _Rewriter:
 
 
 def _tell_rest(made: Schema, formats: frozenset[str]) -> None:
-    """Put what not every API knows into words that all know: a bound that means the same, or the description."""
+    """Replace keywords that not every API supports: by an equal bound, or by a sentence in the description."""
     told: list[str] = []
     is_integer = made.get("type") == "integer"
     for exclusive, inclusive, word, step in (
@@ -195,7 +194,7 @@ _FORMAT_WORDS = {"date": "a date such as 2026-01-31", "uuid": "a UUID", "uri": "
 
 
 def _split_types(made: Schema) -> None:
-    """``"type": ["string", "null"]`` as a union."""
+    """Rewrite ``"type": ["string", "null"]`` as a union."""
     kinds = made.get("type")
     if not isinstance(kinds, list):
         return
@@ -226,7 +225,7 @@ def _keywords_for(kind: str, about: Schema) -> Schema:
 
 
 def _describe_enum(made: Schema, drop_null: bool) -> None:
-    """Every closed set of values under a ``type``; one set of several types becomes a union."""
+    """Add a ``type`` to a set of values; a set of several types becomes a union."""
     values: list[Any] | None = made.get("enum")
     if values is None:
         return
@@ -280,7 +279,7 @@ def _local_name(schema: Schema) -> str | None:
 
 
 def _parts(schema: Schema) -> list[Any]:
-    """Return the schemas directly inside a schema; what stands in ``default`` or ``enum`` is data."""
+    """Return the schemas directly inside a schema; values of ``default`` and ``enum`` are data."""
     found: list[Any] = []
     for key in _SCHEMA_MAPS:
         if isinstance(schema.get(key), dict):
@@ -318,7 +317,7 @@ def _recursive(defs: Schema) -> frozenset[str]:
 
 
 def _size(schema: Any, defs: Schema, kept: frozenset[str], sizes: dict[str, int]) -> int:
-    """Nodes after everything outside ``kept`` is put in place."""
+    """Return the number of nodes after inlining all definitions but those in ``kept``."""
     if not isinstance(schema, dict):
         return 1
     schema = cast("Schema", schema)
@@ -335,7 +334,7 @@ def _size(schema: Any, defs: Schema, kept: frozenset[str], sizes: dict[str, int]
 
 
 def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
-    """Return what a model API may refuse in a tool's schema; empty when it follows the profile.
+    """Return the parts of a tool's schema that a model API may refuse; empty if it follows the profile.
 
     Args:
         schema: an input schema, or an output schema with ``output=True`` (any root, nulls allowed).
@@ -358,7 +357,7 @@ def schema_problems(schema: Schema, *, output: bool = False) -> list[str]:
 
 
 def schema_hints(schema: Schema) -> list[str]:
-    """Return what would make an input schema better although every model API takes it as it is.
+    """Return improvements of an input schema that every model API accepts already.
 
     Returns:
         One line per hint; empty when there is none.
@@ -384,13 +383,13 @@ _SHAPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_SCHEMA_LISTS, (list,)),
     **dict.fromkeys(_SCHEMA_PLACES, (dict, bool)),
 }
-"""Keyword → what its value is; a schema of others may hold anything."""
+"""Keyword → the kind of its value, for checks of foreign schemas."""
 _MAX_DEFS = 1000
 _MAX_DEPTH = 100
 
 
 def _well_formed(node: Any, path: str, problems: list[str], depth: int) -> Any:
-    """``node`` without the keywords whose values are of a wrong kind or nested too deeply; each is a problem."""
+    """Return ``node`` without keywords whose values are of a wrong kind or nested too deeply; each adds a problem."""
     if not isinstance(node, dict):
         return node
     made: Schema = {}

@@ -1,4 +1,4 @@
-"""A `Shape`: what an annotation stands for, between Python's typing forms and everything that is made from them.
+"""`Shape`: the meaning of an annotation, from which schemas and conversions are made.
 
 The published schema is written from it (`ferrule.app.signatures.json_schema`), and ``msgspec.convert`` is given its
 `Shape.hint`. Shapes are made by `ferrule.app.signatures.annotations.shape_of`.
@@ -38,7 +38,7 @@ Kind = Literal["any", "scalar", "enum", "literal", "array", "tuple", "map", "obj
 
 
 class FieldShape(msgspec.Struct, eq=False):
-    """One field of a class: its Python name, its name on the wire, and what it holds."""
+    """One field of a class: its Python name, its name on the wire, and its shape."""
 
     name: str
     wire_name: str
@@ -49,19 +49,19 @@ class FieldShape(msgspec.Struct, eq=False):
 
 
 class Shape(msgspec.Struct, eq=False, weakref=True):
-    """What an annotation stands for. Made by `shape_of`; the lists are filled while a recursive class is read."""
+    """The meaning of an annotation. Made by `shape_of`; the lists are filled while a recursive class is read."""
 
     kind: Kind
     hint: Any
-    """What ``msgspec.convert`` is given for this value."""
+    """The type for ``msgspec.convert``."""
     is_plain: bool = True
-    """Whether msgspec converts the *original* annotation rightly, so that it may stand inside a class."""
+    """Whether msgspec converts the *original* annotation correctly, so that a class with it needs no marker."""
     source: Any = None
     """The class, or the enum, that the shape was read from."""
     schema: dict[str, Any] | None = None
     """The JSON Schema of a scalar, of literals and of enums."""
     sent: dict[str, Any] | None = None
-    """The JSON Schema of a scalar in results, where it promises less than ``schema``."""
+    """The JSON Schema of a scalar in results, if it is wider than ``schema``."""
     values: tuple[Any, ...] = ()
     items: list[Shape] = []
     fields: list[FieldShape] = []
@@ -73,14 +73,14 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
     is_unique: bool = False
     """The array is a set."""
     optional_items: int = 0
-    """So many places at the end of a tuple may be missing, as a NamedTuple's with defaults."""
+    """Number of items at the end of a tuple that may be missing, as in a NamedTuple with defaults."""
     is_array: bool = False
     """The class is an array of its fields on the wire (``msgspec.Struct`` with ``array_like``)."""
     is_closed: bool = False
     """The class refuses unknown fields by its own configuration."""
 
     def walk(self) -> list[Shape]:
-        """This shape and every shape below it, each once."""
+        """Return this shape and every shape below it, each once."""
         found: dict[int, Shape] = {}
         ahead: list[Shape] = [self]
         while ahead:
@@ -93,7 +93,7 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
         return list(found.values())
 
     def words(self) -> dict[str, Any]:
-        """Return what ``Annotated`` says about it: ``description``, ``title`` and other keywords."""
+        """Return the keywords from ``Annotated``: ``description``, ``title`` and others."""
         if self.kind != "custom" or self.schema is not None:
             return self.keywords
         found: dict[str, Any] = {}
@@ -112,7 +112,7 @@ class Shape(msgspec.Struct, eq=False, weakref=True):
 
 
 class DecoderMarker(type):
-    """A class that stands in a hint for what msgspec cannot do.
+    """The base of marker classes, which replace unsupported parts of a hint; see `ferrule.app.signatures.markers`.
 
     Args:
         decode: JSON-shaped data → the value; raises ``ValueError`` for data that does not fit.
@@ -133,7 +133,7 @@ class DecoderMarker(type):
 
 
 def decode_hook(tp: Any, value: Any) -> Any:
-    """Decode what msgspec does not know, by marker or by adapter: ``dec_hook`` of every conversion in this layer."""
+    """Return a value of a class that msgspec does not support, by marker or adapter: the ``dec_hook`` of this layer."""
     if isinstance(tp, DecoderMarker):
         return tp.decode(value)
     adapter = adapters.adapter_for(tp)
@@ -143,7 +143,7 @@ def decode_hook(tp: Any, value: Any) -> Any:
 
 
 def native(value: Any, shape: Shape) -> Any:
-    """``value`` (JSON-shaped or already Python) as ``shape`` says.
+    """Return ``value`` (JSON-shaped or already Python) converted to ``shape``.
 
     Raises:
         msgspec.ValidationError: the value does not fit; ends with a JSON path.
@@ -217,7 +217,7 @@ def json_kind(value: Any) -> str:
 
 
 def prefix_path(message: str, step: str) -> str:
-    """``message`` of a conversion below ``step``, with its JSON path seen from above."""
+    """Return the message of a conversion below ``step``, with the JSON path from above ``step``."""
     reason, found, path = message.rpartition(" - at `$")
     return f"{reason} - at `${step}{path}" if found else f"{message} - at `${step}`"
 

@@ -46,8 +46,11 @@ def problems_by(schema: dict[str, Any]) -> Callable[[Any], list[str]]:
     def problems(value: Any) -> list[str]:
         if divides and division_work(value, divides, _MAX_DIVISION_WORK) > _MAX_DIVISION_WORK:
             return ["`value`: its numbers are too many, or too long, to be divided"]
-        if validator.is_valid(value):
-            return []
+        try:
+            if validator.is_valid(value):
+                return []
+        except ValueError:  # the only one that jsonschema-rs has for a value: more than 255 levels
+            return ["`value`: it is nested too deeply to be checked"]
         found: list[str] = []
         for error in _problems_of(validator, value):
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)

@@ -67,7 +67,7 @@ class Discovered:
 
 
 def discover_resource(server_url: str, policy: UrlPolicy, hint: str | None = None) -> Flow[ProtectedResource | None]:
-    """Fetch the MCP server's metadata as a protected resource (RFC 9728); ``None`` if it has none.
+    """Return the MCP server's metadata as a protected resource (RFC 9728), after fetching it; ``None`` without any.
 
     Args:
         server_url: URL of the MCP server.
@@ -116,10 +116,10 @@ def authorization_server_urls(issuer: str) -> list[str]:
 def discover_authorization_server(
     issuer: str, policy: UrlPolicy, host_class: HostClass, *, version: str | None = None
 ) -> Flow[AuthorizationServer | None]:
-    """Fetch the metadata of an authorization server; ``None`` if it publishes none.
+    """Return the metadata of an authorization server, after fetching it; ``None`` if it publishes none.
 
     Args:
-        issuer: its identifier.
+        issuer: the identifier of the authorization server.
         policy: limits on discovered URLs.
         host_class: the most private kind of host that a URL may name.
         version: value for the header ``mcp-protocol-version`` (required by 2025-03-26); ``None`` sends none.
@@ -154,7 +154,7 @@ def discover(
     hint: str | None = None,
     choose: Callable[[Sequence[str]], str] | None = None,
 ) -> Flow[Discovered]:
-    """Find resource identifier, metadata and authorization server of an MCP server.
+    """Return the resource identifier, the metadata and the authorization server of an MCP server.
 
     Args:
         server_url: URL of the MCP server.

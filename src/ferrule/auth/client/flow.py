@@ -87,7 +87,7 @@ def obtain_tokens(
     previous: tuple[str, ...] | None = None,
     bound_issuer: str | None = None,
 ) -> Flow[TokenSet]:
-    """Discover the authorization server and get tokens from it.
+    """Discover the authorization server, and return tokens from it.
 
     Args:
         settings: the settings of the client.
@@ -132,6 +132,7 @@ def obtain_tokens(
         resource=found.resource,
         requested=granted.requested,
     )
+    # A stolen bearer token can be used by any party; the program or the resource requires more (RFC 9449, 5).
     if endpoint.dpop_key is not None and tokens.token_type != "dpop":
         raise AuthError(f"{found.issuer} gave a plain bearer token where a DPoP-bound one was asked for")
     return tokens
@@ -153,20 +154,20 @@ def _dpop_key(settings: FlowSettings, found: Discovered) -> Any:
 
 
 def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *, now: float) -> Flow[TokenSet]:
-    """Refresh tokens with the same scope, resource and client authentication; only stored facts are needed.
+    """Return refreshed tokens with the same scope, resource and client authentication; only stored data is needed.
 
     A failure that leaves open whether the refresh token is still valid (connection lost, 5xx, 429) is retried once: the
     authorization server may have rotated the token already.
 
     Args:
-        tokens: with a refresh token.
+        tokens: the tokens, with a refresh token.
         settings: the settings of the client.
         server_url: URL of the MCP server.
         now: seconds since the epoch.
 
     Raises:
         TokenRequestFailed: the token endpoint refused.
-        LocalError, OSError: it could not be reached in two attempts.
+        LocalError, OSError: the token endpoint could not be reached in two attempts.
     """
     key = None
     if tokens.dpop_key is not None:
@@ -185,6 +186,7 @@ def refresh_tokens(tokens: TokenSet, settings: FlowSettings, server_url: str, *,
         "scope": _refreshed_scope(tokens),
         "resource": tokens.resource,
     }
+    # Once more, with the same token: servers with rotation accept it for a short time (RFC 9700, 4.14.2).
     for attempt in range(2):
         try:
             answer = yield from request_token(endpoint, identity, fields)

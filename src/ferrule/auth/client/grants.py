@@ -47,7 +47,7 @@ class GrantContext:
     """The input of a grant.
 
     Attributes:
-        found: resource and authorization server.
+        found: the result of discovery: the resource and the authorization server.
         endpoint: the token endpoint.
         scopes: scopes to request; ``None`` leaves the parameter out.
         policy, host_class: limits on URLs.
@@ -139,7 +139,7 @@ class AuthorizationCodeGrant:
         identity: credentials from the authorization server's operator; ``None`` registers the client.
         issuer: the authorization server that ``identity`` belongs to; ``None`` binds it to the first one that is used.
         client_metadata_url: URL of the client's metadata document, used as client id where the server supports that.
-        redirect_uri: the redirect URI; ``None`` lets the interaction choose.
+        redirect_uri: the redirect URI; ``None``: the interaction chooses it.
         offline_access: request the scope ``offline_access`` (refresh tokens) where the server lists it.
     """
 

@@ -51,7 +51,7 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], bool]
 
 
 class AuthorizedRequest(Protocol):
-    """The parts of a client's request that are read."""
+    """The members of a client's request that `OAuthSession` reads."""
 
     @property
     def method(self) -> str:
@@ -60,12 +60,12 @@ class AuthorizedRequest(Protocol):
 
     @property
     def url(self) -> str:
-        """Absolute."""
+        """The absolute URL."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """As sent, lower-case names."""
+        """The headers by lower-case name."""
         ...
 
 
@@ -123,7 +123,7 @@ class OAuth:
         private_key: PEM or JWK, for ``private_key_jwt`` instead of a secret; ``algorithm`` names its signature.
         issuer: the authorization server that ``client_id`` belongs to; ``None`` binds it to the first one that is used.
         client_metadata_url: URL of a published client metadata document.
-        redirect_uri: the redirect URI; ``None`` lets the interaction choose.
+        redirect_uri: the redirect URI; ``None``: the interaction chooses it.
         scopes: requested in addition to those that servers require; a sequence, or a string with spaces.
         interaction: how the user consents; ``None``: a browser, or in a remote shell a URL to paste.
         storage: keeps the tokens; ``None``: in memory.
@@ -177,14 +177,14 @@ class OAuth:
         changed: Callable[[], Awaitable[None]] | None = None,
         spawn: Spawn | None = None,
     ) -> OAuthSession:
-        """Return a new session of one client with one server.
+        """Return a new session for one client and one server.
 
         Args:
             server_url: URL of the MCP server.
             fetch: sends a request of a flow and returns the response.
             changed: awaited after a sign-in, because another user may have signed in.
-            spawn: starts a coroutine in a task that is not cancelled with the caller's; ``None`` runs it in the
-                caller's.
+            spawn: starts a coroutine in a task that is not cancelled with the caller's task; ``None`` runs it in the
+                caller's task.
         """
         return OAuthSession(self, server_url, fetch, changed, spawn)
 
@@ -306,14 +306,14 @@ class OAuthSession:
         return {"authorization": f"DPoP {tokens.access_token}", "dpop": proof}
 
     def observed(self, request: AuthorizedRequest, status: int, headers: Mapping[str, str]) -> None:
-        """Note a response's DPoP nonce, and that the token was accepted. Called for every response."""
+        """Store the DPoP nonce of a response, and that the token was accepted; called for every response."""
         if "dpop-nonce" in headers:
             self._nonce = headers["dpop-nonce"]
         if status < 400:
             self._is_accepted = True
 
     async def challenged(self, request: AuthorizedRequest, status: int, headers: Mapping[str, str]) -> bool:
-        """Get another token after a 401 or 403; return whether to send the request again.
+        """Obtain another token after a 401 or 403; return whether to send the request again.
 
         Raises:
             AuthError: no token that the server accepts could be obtained.
@@ -368,12 +368,12 @@ class OAuthSession:
     async def _single(
         self, used: str | None, work: Callable[[], Awaitable[None]], *, demanded: Sequence[str] | None = None
     ) -> None:
-        """Do ``work`` unless another task has replaced the token ``used`` meanwhile, or is about to.
+        """Do ``work`` unless another task has replaced the token ``used``, or is replacing it; then wait for that task.
 
         Args:
             used: the token that was refused or expires; ``None`` without one.
-            work: gets other tokens.
-            demanded: scopes that a token must have to make ``work`` unnecessary; ``None``: any other token does.
+            work: obtains other tokens.
+            demanded: scopes that another token must have to make ``work`` unnecessary; ``None`` for none.
         """
         while True:
             tokens = self._tokens
@@ -381,6 +381,7 @@ class OAuthSession:
                 granted = set((tokens.scope or "").split()) | set(tokens.requested or ())
                 if demanded is None or set(demanded) <= granted:
                     return
+                # Another task's new token lacks the scopes of this one: it must be replaced too.
                 used = tokens.access_token
             shared = self._shared_work
             if shared is None:
@@ -415,12 +416,14 @@ class OAuthSession:
             if await self._refresh(tokens):
                 return
         except AuthError as error:
+            # A final refusal (RFC 6749, 5.2). 429 and 5xx may end, so that the tokens are kept.
             if isinstance(error, TokenRequestFailed) and 400 <= error.status < 500 and error.status != 429:
                 logger.info("The authorization server refused to refresh (%s); a new sign-in is needed", error.error)
                 await self._discard(tokens, error)
                 return
             if tokens.is_expired(self._oauth.clock()):
                 raise
+            # Until the token really expires: otherwise each request would try to refresh it again.
             self._leeway_s = 0.0
             logger.warning("Refreshing failed, the token in use still holds: %s", error)
             return
@@ -437,6 +440,7 @@ class OAuthSession:
     async def _discard(self, tokens: TokenSet, error: TokenRequestFailed) -> None:
         self._tokens = None
         await self._storage.delete(self._key)
+        # The server has deleted the registration; an identity that the program gave cannot be replaced.
         registered = tokens.identity.source == "registered" and tokens.issuer is not None
         if registered and error.error in ("invalid_client", "unauthorized_client"):
             await self._storage.delete(storage_key("client", tokens.issuer or ""))
@@ -444,9 +448,8 @@ class OAuthSession:
     async def _refresh(self, tokens: TokenSet) -> bool:
         """Use the refresh token, or tokens that another process has stored; return whether there are new tokens.
 
-        The request runs in its own task: if the caller is cancelled, the rotated refresh token must still be stored,
-            and a
-        shielded cancel scope does not protect against asyncio's ``task.cancel()``.
+        The request runs in its own task: if the caller is cancelled, the rotated refresh token must still be stored. A
+        shielded cancel scope would not protect it from asyncio's ``task.cancel()``.
         """
         outcome: list[bool | Exception] = []
         done = anyio.Event()
@@ -478,6 +481,7 @@ class OAuthSession:
         async with self._storage.lock(self._key):
             if sign_outs != self._sign_outs:
                 return False
+            # Under the lock: another process may have rotated the refresh token, which works once only.
             stored = TokenSet.from_json(await self._storage.get(self._key))
             now = self._oauth.clock()
             if stored is not None and stored.access_token != tokens.access_token:
@@ -489,6 +493,7 @@ class OAuthSession:
                 return False
             flow = refresh_tokens(tokens, self._settings, self._server_url, now=now)
             fresh = await self._drive(flow)
+            # Stored before it is used: after a crash in between, the old refresh token would no longer be valid.
             await self._storage.set(self._key, fresh.to_json())
             if sign_outs != self._sign_outs:  # `sign_out` waits for the lock and then revokes what is stored
                 return False
@@ -498,7 +503,7 @@ class OAuthSession:
     # -- the flows --------------------------------------------------------------------------------------------------
 
     async def _sign_in(self, used: str | None, challenge: Challenge | None) -> None:
-        """Get a token after a 401: refresh where that makes sense, else start a new flow."""
+        """Obtain a token after a 401: by a refresh if the server may accept it, else by a new flow."""
         tokens = self._tokens
         if tokens is not None and used is not None:
             if await self._may_refresh(tokens, challenge):

@@ -15,8 +15,8 @@ class ClientCredentials(OAuth):
     """Client credentials of a program (``io.modelcontextprotocol/oauth-client-credentials``).
 
     Args:
-        client_id: from the authorization server's operator.
-        client_secret: its secret; either this or ``private_key``.
+        client_id: the client id, from the operator of the authorization server.
+        client_secret: the secret of the client; either this or ``private_key``.
         private_key: PEM or JWK, with which the program signs an assertion (recommended).
         algorithm: the algorithm of the signature; ``None`` takes the usual one of the key.
         issuer: the only authorization server that may receive the credentials.

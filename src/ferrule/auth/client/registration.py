@@ -49,8 +49,8 @@ class ClientMetadata:
         scopes of a later step-up are not known yet. ``extra`` can add it.
 
         Args:
-            redirect_uris: to register; at least one.
-            method: ``token_endpoint_auth_method``.
+            redirect_uris: the redirect URIs to register; at least one.
+            method: the value of ``token_endpoint_auth_method``.
         """
         members: dict[str, Any] = {
             "client_name": self.name,
@@ -86,9 +86,9 @@ def client_metadata_document(
     """Return the metadata document to publish at ``url``, which then is the client id (SEP-991).
 
     Args:
-        url: https, with a path.
-        redirect_uris: all that the client may use; loopback ones without port.
-        metadata: name and further members; ``None`` takes the defaults.
+        url: the URL of the document: https, with a path.
+        redirect_uris: all redirect URIs that the client may use; those of loopback hosts without port.
+        metadata: the name and further members; ``None`` takes the defaults.
 
     Raises:
         ValueError: the URL cannot be a client id.
@@ -118,7 +118,7 @@ def register(
     *,
     now: float,
 ) -> Flow[ClientIdentity]:
-    """Register the client dynamically (RFC 7591).
+    """Register the client dynamically (RFC 7591), and return its identity.
 
     If the server refuses the metadata or the redirect URI, the other ``application_type`` is tried once.
 

@@ -38,7 +38,7 @@ class TokenStorage(Protocol):
     """Text under keys, with a lock per key."""
 
     async def get(self, key: str) -> str | None:
-        """Return the value of a key, or ``None`` without one."""
+        """Return the value of a key; ``None`` if there is none."""
         ...
 
     async def set(self, key: str, value: str) -> None:
@@ -115,10 +115,10 @@ class EncryptedFileStorage:
     """Keeps tokens in files of a directory, encrypted (AES-256-GCM), readable by their owner only.
 
     Args:
-        directory: created if missing; ``None`` takes the user's data directory.
-        key: 32 bytes; ``None`` reads them from the file ``key`` in the directory, which is made on first use. That
-            protects tokens in backups and searches, not from a reader of the whole directory: use a key from a key ring
-            where that matters.
+        directory: the directory, which is created if it is missing; ``None`` takes the user's data directory.
+        key: the key, 32 bytes; ``None`` reads them from the file ``key`` in the directory, which is made on first use.
+            That protects tokens in backups and searches, but not from a reader of the whole directory; if that
+            matters, use a key from a key ring.
 
     Raises:
         ValueError: ``key`` does not have 32 bytes.
@@ -262,7 +262,7 @@ class KeyringBackend(Protocol):
     """The functions of the `keyring` package that are used."""
 
     def get_password(self, service: str, username: str, /) -> str | None:
-        """Return a secret, or ``None`` without one."""
+        """Return a secret; ``None`` if there is none."""
         ...
 
     def set_password(self, service: str, username: str, password: str, /) -> None:
@@ -278,8 +278,8 @@ class KeyringStorage:
     """Keeps tokens in the operating system's key ring, through the `keyring` package.
 
     Args:
-        service: service name of the entries.
-        ring: used instead of the installed `keyring`.
+        service: the service name of the entries.
+        ring: a key ring to use instead of that of the installed `keyring`.
         lock_directory: directory of the lock files; ``None`` takes the user's data directory.
 
     Raises:

@@ -33,14 +33,14 @@ class ClientIdentity:
     """The client's identity at one authorization server.
 
     Attributes:
-        client_id: issued by the server or its operator, or the URL of the client's metadata document.
-        client_secret: ``None`` for a public client.
-        method: client authentication at the token endpoint.
-        private_key: PEM, JWK or key for ``private_key_jwt``; never stored.
+        client_id: the client id, issued by the server or its operator, or the URL of the client's metadata document.
+        client_secret: the secret; ``None`` for a public client.
+        method: the method of client authentication at the token endpoint.
+        private_key: PEM, JWK or key object for ``private_key_jwt``; never stored.
         algorithm: the algorithm of its signatures; ``None`` takes the usual one of the key.
-        redirect_uri: the registered one; ``None`` without registration.
-        secret_expires_at: seconds since the epoch; 0 is never.
-        source: ``"given"`` by the program, ``"document"`` or ``"registered"``.
+        redirect_uri: the registered redirect URI; ``None`` without registration.
+        secret_expires_at: end of the secret in seconds since the epoch; 0 for no end.
+        source: where it comes from: ``"given"`` (by the program), ``"document"`` or ``"registered"``.
     """
 
     client_id: str
@@ -91,9 +91,9 @@ class TokenSet:
         resource: identifier of the resource that the token is for.
         issuer: the authorization server; ``None`` for a server without metadata (2025-03-26).
         token_endpoint: URL at which it is refreshed.
-        identity: the client identity there.
-        expires_at: seconds since the epoch; ``None`` if the authorization server did not state it.
-        refresh_token: ``None`` if the server issued none.
+        identity: the client identity at that authorization server.
+        expires_at: end of the access token in seconds since the epoch; ``None`` if the response did not state it.
+        refresh_token: the refresh token; ``None`` if the server issued none.
         scope: the granted scope; ``None`` if no scope was requested and the response named none.
         requested: the scopes that were requested; a step-up adds to them.
         dpop_key: private JWK that the tokens are bound to; ``None`` for bearer tokens.
@@ -168,7 +168,7 @@ class TokenEndpoint:
         issuer: the issuer of the authorization server; the audience of assertions.
         policy, host_class: limits on the URL.
         now: seconds since the epoch, for expiry and proofs.
-        dpop_key: the tokens are bound to this key; ``None``: plain bearer tokens.
+        dpop_key: the private key that the tokens are bound to; ``None`` for bearer tokens.
         nonce: the last DPoP nonce of this server; updated by each response.
     """
 
@@ -185,7 +185,7 @@ def choose_method(identity: ClientIdentity, supported: list[str] | None) -> Clie
     """Return the identity with an authentication method of the server; basic where it lists none (RFC 8414, 2).
 
     Args:
-        identity: with a secret, a private key, or neither.
+        identity: the client identity, with a secret, a private key, or neither.
         supported: ``token_endpoint_auth_methods_supported`` of the server; ``None`` without it.
 
     Raises:
@@ -216,7 +216,7 @@ def authenticated_fields(
     """Return fields and headers of a request with the client's authentication added (RFC 6749, 2.3; RFC 7523, 2.2).
 
     Args:
-        identity: the client.
+        identity: the client identity.
         fields: the fields of the request.
         audience: the audience of a client assertion.
         now: seconds since the epoch.
@@ -254,7 +254,7 @@ def request_token(
     """Send a token request, once more if the server requires a DPoP nonce (RFC 9449, 8); return the response's members.
 
     Raises:
-        TokenRequestFailed: the endpoint refused. The message has nothing of the request.
+        TokenRequestFailed: the endpoint refused. The message contains no value of the request.
         AuthError: see `authenticated_fields`.
         UnsafeUrl: the endpoint may not be used.
     """
@@ -323,11 +323,11 @@ def token_set(
     one (RFC 6749, 5.1).
 
     Args:
-        found: members of the response.
-        endpoint: that sent it.
-        identity: the client.
-        resource: identifier of the resource.
-        requested: the requested scopes; ``None`` if none were.
+        found: the members of the response.
+        endpoint: the token endpoint that sent it.
+        identity: the client identity of the request.
+        resource: the identifier of the resource.
+        requested: the requested scopes; ``None`` if none were requested.
         previous: the tokens that were refreshed; ``None`` for a new grant.
 
     Raises:

@@ -30,14 +30,14 @@ class DemoIssuer:
     """An authorization server in memory. Not for production identity.
 
     Args:
-        issuer: its identifier, the base URL of its endpoints.
-        provider: its storage and decisions; ``None``: in memory, and one user consents to everything.
+        issuer: the identifier of the server, which is the base URL of its endpoints.
+        provider: the storage and the decisions; ``None``: in memory, and one user consents to everything.
         fetch: fetches client metadata documents; ``None`` does not support them.
         policy: limits on the URLs of client metadata documents.
         options: the options of `IssuerSettings`.
 
     Attributes:
-        settings: its configuration.
+        settings: the configuration.
         log: method and path of each request, for tests.
     """
 

@@ -130,6 +130,7 @@ async def _for_code(
     settings: IssuerSettings, client: RegisteredClient, form: dict[str, str], thumbprint: str | None
 ) -> Reply:
     provider, name = settings.provider, hashed(form.get("code", ""))
+    # Taken before the checks, so that a wrong request uses the code up (RFC 6749, 4.1.2).
     found = await provider.get(f"code {name}", take=True)
     if found is None:
         used = await provider.get(f"used {name}")
@@ -143,6 +144,7 @@ async def _for_code(
     verifier = form.get("code_verifier", "")
     if not _VERIFIER.fullmatch(verifier):
         raise Denied("invalid_grant", "A code_verifier is needed")
+    # In constant time: the client chooses one of the two values.
     if not hmac.compare_digest(challenge_of(verifier), found["challenge"]):
         raise Denied("invalid_grant", "The code_verifier does not match")
     resource = _consented(found, form)
@@ -174,8 +176,11 @@ async def _new_refresh(settings: IssuerSettings, client: RegisteredClient, facts
 async def _for_refresh(
     settings: IssuerSettings, client: RegisteredClient, form: dict[str, str], thumbprint: str | None
 ) -> Reply:
-    """Rotate the refresh token. The old one remains valid for ``grace_s``, for a client that lost the response; after
-    that its use means that it was stolen, and all tokens of the family are revoked (RFC 9700, 4.14.2)."""
+    """Rotate the refresh token, and return the response.
+
+    The old token remains valid for ``grace_s`` seconds, for a client that lost the response. A use after that means
+    that it was stolen, and all tokens of the family are revoked (RFC 9700, 4.14.2).
+    """
     provider = settings.provider
     key = f"refresh {hashed(form.get('refresh_token', ''))}"
     found = await provider.get(key)

@@ -15,13 +15,13 @@ class RegisteredClient:
     """A client of the authorization server.
 
     Attributes:
-        client_id: issued by this server, or the URL of the client's metadata document.
-        secret: ``None`` for a public client.
-        redirect_uris: allowed redirect URIs; compared as text, except for the port of loopback addresses.
-        name: for display.
-        grants: allowed grant types.
-        method: authentication method at the token endpoint.
-        metadata: as registered.
+        client_id: the client id, issued by this server, or the URL of the client's metadata document.
+        secret: the client secret; ``None`` for a public client.
+        redirect_uris: the allowed redirect URIs; compared as text, except for the port of loopback addresses.
+        name: the name of the client, for display.
+        grants: the allowed grant types.
+        method: the authentication method at the token endpoint.
+        metadata: the metadata with which it was registered.
     """
 
     client_id: str
@@ -35,13 +35,13 @@ class RegisteredClient:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A well-formed authorization request, to be decided by the user.
+    """A well-formed authorization request, for the decision of the user.
 
     Attributes:
         client: the client that requests authorization.
-        redirect_uri: receives the response.
-        scopes: requested; empty for the default.
-        resource: requested audience of the token; ``None`` without one.
+        redirect_uri: the redirect URI for the response.
+        scopes: the requested scopes; empty for the default.
+        resource: the requested audience of the token; ``None`` without one.
         parameters: all parameters of the request.
     """
 
@@ -72,17 +72,17 @@ class Provider(Protocol):
         ...
 
     async def get(self, key: str, *, take: bool = False) -> dict[str, Any] | None:
-        """Return a record, or ``None``; ``take`` also deletes it, and only one of several callers gets it."""
+        """Return a record; ``None`` if there is none. With ``take`` delete it too; then only one caller gets it."""
         ...
 
 
 class MemoryProvider:
-    """Keeps everything in this process, and lets one user consent to everything.
+    """Keeps all records in this process; one user consents to every request.
 
     Args:
         subject: the user who consents; ``None`` refuses everything.
-        clients: registered from the start.
-        clock: returns seconds.
+        clients: the clients that are registered from the start.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(

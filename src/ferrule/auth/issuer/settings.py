@@ -25,9 +25,9 @@ class IssuerRequest:
     Attributes:
         method: HTTP method.
         url: the URL of the endpoint, as clients write it.
-        headers: lower-case names.
-        query, form: decoded parameters; a request with a repeated one was refused already.
-        body: as received.
+        headers: the headers by lower-case name.
+        query, form: the decoded parameters; a request with a repeated one was refused already.
+        body: the body as it was received.
     """
 
     method: str
@@ -51,9 +51,9 @@ class Denied(AuthError):
     """A request is refused with an OAuth error.
 
     Attributes:
-        error: its code.
-        status: HTTP status.
-        headers: further ones.
+        error: the OAuth error code.
+        status: the HTTP status.
+        headers: further headers of the response.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class IssuerSettings:
     """The configuration of a `DemoIssuer`.
 
     Attributes:
-        issuer: its identifier: the base URL of its endpoints, without a final slash.
-        provider: its storage and decisions.
+        issuer: the identifier of the server: the base URL of its endpoints, without a final slash.
+        provider: the storage and the decisions.
         scopes: the known scopes; others are refused. Empty allows every scope.
         default_scopes: granted if a request names none.
         resources: the allowed audiences of tokens; empty allows every resource.
@@ -92,7 +92,7 @@ class IssuerSettings:
         allows_documents: support client metadata documents.
         methods: published client authentication methods.
         key: signs access tokens; made on first use.
-        clock: seconds since the epoch.
+        clock: returns seconds since the epoch.
     """
 
     issuer: str

@@ -1,1 +1,1 @@
-"""The server's side: who sent a request, whether its token is meant for this server, and what it allows."""
+"""The server's side: verifies the token of a request: its sender, its audience, and its scopes."""

@@ -1,4 +1,4 @@
-"""DPoP at a resource server (RFC 9449, 7 and 9): a proof is valid for one request, one token and a short time, once.
+"""DPoP at a resource server (RFC 9449, 7 and 9): a proof is valid once, for one request, one token and a short time.
 
 A nonce is not stored: it is a MAC of the current period under a key. Workers that share the key accept each other's
 nonces.
@@ -29,13 +29,13 @@ class DpopPolicy:
     Args:
         is_required: refuse tokens that are not bound to a key.
         needs_nonce: require a nonce of this server in every proof.
-        window_s: greatest difference between a proof's time and this server's clock in seconds, either way.
+        window_s: greatest difference between a proof's time and this server's clock in seconds, in both directions.
         algorithms: accepted signature algorithms.
         replays: records used proofs; ``None``: the marks of the server's store where workers share it, else the memory
             of this process.
         nonce_key: 32 bytes, the same in every worker; ``None`` makes a random one for this process.
         nonce_period_s: seconds for which a nonce is current; the previous one is accepted as well.
-        clock: seconds since the epoch.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(

@@ -23,15 +23,15 @@ class IntrospectedTokens:
     """Verifies tokens by introspection.
 
     Args:
-        issuer: the authorization server.
-        endpoint: URL of its introspection endpoint.
-        client_id, client_secret: this server's credentials there (HTTP basic).
+        issuer: the identifier of the authorization server.
+        endpoint: the URL of its introspection endpoint.
+        client_id, client_secret: this server's credentials at that endpoint (HTTP basic).
         audience: further identifiers of this server.
         requires_audience: refuse a response without ``aud``. Turn it off only for an authorization server that issues
             tokens for this server alone.
         remember_s: seconds for which a response is cached; a revoked token is accepted that long.
         policy: limits on the endpoint's URL.
-        clock: seconds since the epoch.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class IntrospectedTokens:
             found = await drive(self._ask(token), self.fetch)
         except Exception as error:
             raise VerifierUnavailable(f"The introspection endpoint of {self._issuer} cannot be reached") from error
+        # Exactly true (RFC 7662, 2.2): a text such as "false" would be true in a condition.
         if found.get("active") is not True:
             raise InvalidToken("The token is not active")
         now = self._clock()
@@ -123,7 +124,7 @@ class IntrospectedTokens:
 
 
 def _moment(value: Any) -> float | None:
-    """Return a time in seconds since the epoch; some servers send it as text. ``None`` if it is missing.
+    """Return a time in seconds since the epoch, also if a server sent it as text; ``None`` if it is missing.
 
     Raises:
         InvalidToken: the value is not a time, so it is unknown when the token expires.

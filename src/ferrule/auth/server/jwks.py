@@ -1,7 +1,7 @@
 """The public keys of an issuer: fetched on first use, cached, and fetched again when a token names an unknown key.
 
-Rotation: an issuer may sign with a key that it published minutes ago, which shows as an unknown key id. A fetch for an
-unknown id is made once per ``min_interval_s`` at most, so that invented ids cannot cause many requests to the issuer.
+Rotation: an issuer may sign with a key that it published minutes ago; its key id is not known here yet. Keys are
+fetched for an unknown id once per ``min_interval_s`` at most: invented ids cannot cause many requests to the issuer.
 Keys that cannot be fetched again are used up to ``max_stale_s`` beyond their age; a document without keys counts as a
 failed fetch. If the keys cannot be fetched, a token is not refused as invalid, because a client would discard it.
 """
@@ -56,8 +56,8 @@ class KeySource:
     """The keys of one issuer.
 
     Args:
-        issuer: its identifier; its metadata have the ``jwks_uri`` if none is given.
-        jwks_uri: URL of the key set.
+        issuer: the identifier of the issuer; its metadata have the ``jwks_uri`` if none is given.
+        jwks_uri: the URL of the key set.
         jwks: the key set itself; nothing is fetched then.
         max_age_s: seconds after which keys are fetched again.
         max_stale_s: seconds beyond ``max_age_s`` for which keys are used while fetching fails.
@@ -111,6 +111,7 @@ class KeySource:
             if self._age_s() > self._max_age_s + self._max_stale_s:
                 raise VerifierUnavailable(f"The keys of {self._issuer} cannot be fetched")
         found = self._matching(algorithm, kid)
+        # An unknown key id: the issuer may have rotated its keys.
         if not found and not self._is_fixed:
             await self._refresh(is_forced=False)
             found = self._matching(algorithm, kid)
@@ -136,7 +137,7 @@ class KeySource:
             if number not in self._parsed:
                 try:
                     self._parsed[number] = import_public_key(key)
-                except ValueError:
+                except ValueError:  # remembered, so that a malformed key is not parsed for each token
                     self._parsed[number] = None
             if self._parsed[number] is not None:
                 found.append(self._parsed[number])
@@ -157,6 +158,7 @@ class KeySource:
         now = self._clock()
         if not is_forced and self._tried_at is not None and now - self._tried_at < self._min_interval_s:
             return
+        # Without any key each request would cause a fetch: at most one in a second.
         if is_forced and self._tried_at is not None and now - self._tried_at < 1.0:
             raise VerifierUnavailable(f"The keys of {self._issuer} could not be fetched a moment ago")
         fetching = self._fetching = anyio.Event()

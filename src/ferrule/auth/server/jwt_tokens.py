@@ -30,14 +30,14 @@ class JwtTokens:
 
     Args:
         issuer: the exact ``iss`` of the tokens; its metadata name the keys.
-        jwks_uri: URL of the keys; ``None``: the issuer's metadata have it.
+        jwks_uri: the URL of the keys; ``None`` takes it from the issuer's metadata.
         jwks: the key set itself; nothing is fetched then.
         audience: further identifiers of this server beside its resource URL (a client id, a name that the authorization
             server uses).
         algorithms: accepted signature algorithms; asymmetric ones only.
         leeway_s: accepted difference between the clocks, in seconds.
         policy: limits on the issuer's URLs.
-        clock: seconds since the epoch.
+        clock: returns seconds since the epoch.
 
     Raises:
         ValueError: an algorithm is not asymmetric.
@@ -98,6 +98,7 @@ class JwtTokens:
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise InvalidToken("The token is signed with an algorithm that is not accepted here")
+        # RFC 7515, 4.1.11: extensions in `crit` must be understood, and none is. The type keeps ID tokens out.
         if "crit" in header or str(header.get("typ", "jwt")).lower() not in _TYPES:
             raise InvalidToken("The token is not an access token")
         claims = await self._verified(token, algorithm, kid if isinstance(kid, str) else None)
@@ -118,7 +119,7 @@ class JwtTokens:
         for key in await self.keys.find(algorithm, kid):
             try:
                 return verify_jwt(token, key, [algorithm])[1]
-            except ValueError:
+            except ValueError:  # without a key id each key of the type is tried
                 continue
         raise InvalidToken("The token's signature is not valid")
 

@@ -46,8 +46,10 @@ class Principal:
 
     @property
     def id(self) -> str:
-        """A text that identifies the party in every process: issuer, subject and client, each escaped; with a hash of
-        the token if it names neither subject nor client."""
+        """A text that identifies the party, equal in every process: issuer, subject and client, each escaped.
+
+        If the token names neither subject nor client, a hash of the token is part of it.
+        """
         parts = (self.issuer, self.subject or "", self.client_id or "", *((self._own,) if self._own else ()))
         return " ".join(part.replace("%", "%25").replace(" ", "%20") for part in parts)
 

@@ -50,11 +50,11 @@ _NO_TOKEN: Final = "This server needs an access token"
 
 
 class HttpFacts(Protocol):
-    """The parts of a request that are read."""
+    """The members of a request that `ResourceServer` reads."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Lower-case names."""
+        """The headers by lower-case name."""
         ...
 
     @property
@@ -81,11 +81,11 @@ class ResourceServer:
         resource: the URL of the MCP endpoint as clients use it; the audience of tokens. ``None``: on loopback the URL
             of each request; elsewhere every request is refused.
         required_scopes: scopes that every request needs.
-        scopes_supported: published as the scopes that a client should request; ``None``: the required ones.
-        implies: the scopes that a scope includes, by scope.
-        authorization_servers: published; ``None``: the verifiers' issuers.
-        dpop: rules for proofs; ``None``: bound tokens need their proof, unbound ones are accepted without.
-        name, documentation: published for display.
+        scopes_supported: the published scopes that a client should request; ``None`` for ``required_scopes``.
+        implies: scope → the scopes that it includes.
+        authorization_servers: the published authorization servers; ``None`` for the issuers of the verifiers.
+        dpop: the rules for proofs; ``None``: bound tokens need a proof, unbound ones are accepted without one.
+        name, documentation: the published name, and the URL of the documentation, for display.
         metadata_url: URL of the metadata for clients; ``None`` derives it from ``resource``.
         remember_s: seconds for which a verified token is cached; at most until it expires.
         clock: returns seconds since the epoch.
@@ -229,6 +229,7 @@ class ResourceServer:
             ) as error:  # another verifier may accept it; if none does, "unavailable" is the result
                 reason = error
                 continue
+            # A client discards a token after 401, so that one that might be valid gets 503.
             except InvalidToken as error:
                 if not isinstance(reason, VerifierUnavailable):
                     reason = error
@@ -274,6 +275,7 @@ class ResourceServer:
             until = min(until, principal.expires_at)
         if until <= now:
             return
+        # The oldest first: a dict iterates in the order of insertion.
         while len(self._known) >= MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
         self._known[key] = (until, principal)
@@ -295,6 +297,7 @@ class ResourceServer:
             text = "The token is bound to a key and needs the DPoP scheme"
             raise self._refuse(facts, 401, text, error="invalid_token")
         proof = facts.headers.get("dpop")
+        # A comma: repeated headers were joined (RFC 9449, 4.3, requires exactly one).
         if not proof or "," in proof:
             text = "The request needs one DPoP proof"
             raise self._refuse(facts, 401, text, error="invalid_dpop_proof")
@@ -338,13 +341,17 @@ class ResourceServer:
 
         Args:
             facts: the request; ``None`` outside HTTP.
-            scopes: that the operation needs; the challenge names them and `required_scopes`.
+            scopes: the scopes that the operation needs; the challenge names them and `required_scopes`.
         """
         needed = tuple(dict.fromkeys((*self.required_scopes, *scopes)))
         error = InsufficientScope(needed)
         if facts is not None:
             error.http_headers = self._headers(facts, needed, "insufficient_scope", error.message)
         return error
+
+    def refused_token(self, facts: HttpFacts) -> list[tuple[str, str]]:
+        """Return the headers of 401 for a token that was accepted here, and refused by a service behind this one."""
+        return self._headers(facts, self.required_scopes, "invalid_token", "The token was refused")
 
     # -- URL and metadata of this resource --------------------------------------------------------------------------
 
@@ -408,21 +415,14 @@ class ResourceServer:
         endpoint = endpoint_path.rstrip("/")
         if f"{WELL_KNOWN}{rest}" not in (*self.document_paths(endpoint), f"{WELL_KNOWN}{root}{endpoint}"):
             return None
-        headers = [("cache-control", "max-age=300"), ("access-control-allow-origin", "*")]
-        method = facts.scope.get("method")
-        if method == "OPTIONS":
-            return 204, b"", [*headers, ("access-control-allow-headers", "mcp-protocol-version")]
-        if method not in ("GET", "HEAD"):
-            return 405, b"", [("allow", "GET, HEAD, OPTIONS")]
         resource = self.resource or _derived(self, facts, endpoint)
-        if resource is None:
-            return 503, encode({"error": "the server does not know its own URL"}), [("cache-control", "no-store")]
-        return 200, encode(self.document(resource)), headers
+        document = None if resource is None else self.document(resource)
+        return metadata_answer(str(facts.scope.get("method")), document)
 
     def document_paths(self, endpoint_path: str) -> list[str]:
         """Return the paths of the metadata document below the mounting prefix.
 
-        Applications that route by exact paths need them.
+        For applications that route by exact paths.
 
         Args:
             endpoint_path: path of the MCP endpoint below the mounting prefix.
@@ -455,6 +455,23 @@ class ResourceServer:
 
     def _issuers(self) -> list[str]:
         return list(dict.fromkeys(issuer for verifier in self.verifiers for issuer in verifier.issuers))
+
+
+def metadata_answer(method: str, document: ProtectedResource | None) -> tuple[int, bytes, list[tuple[str, str]]]:
+    """Return status, body and headers of the answer to a request for metadata.
+
+    Args:
+        method: the method of the request.
+        document: the metadata; ``None`` if the URL of the resource is not known.
+    """
+    headers = [("cache-control", "max-age=300"), ("access-control-allow-origin", "*")]
+    if method == "OPTIONS":
+        return 204, b"", [*headers, ("access-control-allow-headers", "mcp-protocol-version")]
+    if method not in ("GET", "HEAD"):
+        return 405, b"", [("allow", "GET, HEAD, OPTIONS")]
+    if document is None:
+        return 503, encode({"error": "the server does not know its own URL"}), [("cache-control", "no-store")]
+    return 200, encode(document), headers
 
 
 def _derived(server: ResourceServer, facts: HttpFacts, endpoint: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Token verifiers: return the `Principal` of a token, or refuse the token.
+"""Token verifiers, which return the `Principal` of a token, or refuse the token.
 
 A verifier gets a token and no HTTP request. It also gets the identifiers of this resource and must check that the
 token's audience is one of them (2026-07-28, "Token handling").
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class InvalidToken(AuthError):
-    """The token is not accepted; the message is for the sender and contains nothing of the token."""
+    """The token is not accepted; the message is for the sender and contains no part of the token."""
 
 
 class VerifierUnavailable(AuthError):
@@ -74,15 +74,15 @@ class TokenVerifier(Protocol):
         ...
 
     def may_know(self, token: str) -> bool:
-        """Return whether the token may be one of its issuers'; selects among several verifiers."""
+        """Return whether one of its issuers may have issued the token; used to select among several verifiers."""
         ...
 
     async def verify(self, token: str, audience: Collection[str]) -> Principal:
         """Return the party that the token represents.
 
         Args:
-            token: as sent by the client.
-            audience: identifiers of this resource; the token must name one of them.
+            token: the token that the client sent.
+            audience: the identifiers of this resource; the token must name one of them.
 
         Raises:
             InvalidToken: the token is not accepted.
@@ -123,7 +123,7 @@ class StaticTokens:
     Args:
         tokens: token to ``{"subject": …, "scopes": [...], "client_id": …, "expires_at": …}``; ``"cnf": {"jkt": …}``
             binds one to a DPoP key.
-        issuer: published as the authorization server; it need not exist.
+        issuer: the published authorization server; it need not exist.
     """
 
     def __init__(self, tokens: Mapping[str, Mapping[str, Any]], *, issuer: str = "http://localhost") -> None:

@@ -6,15 +6,19 @@ import difflib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ferrule.cli.arguments import read_arguments, read_json_option
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
 from ferrule.cli.output import print_json, print_json_line, print_text, say, terminal_safe
+
+if TYPE_CHECKING:
+    from ferrule.client.client import Client
+    from ferrule.wire.types import Tool
 
 __all__ = ["command"]
 
@@ -33,8 +37,12 @@ Examples:
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
-@click.option("--task", "as_task", is_flag=True, help="Begin it as a task, print the task's id, and do not wait.")
-@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep images, audio and blobs here.")
+@click.option("--task", "as_task", is_flag=True, help="Start the call as a task, print the task's id, and do not wait.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Save images, audio and other binary content in this folder.",
+)
 def command(
     connection: ConnectionOptions,
     tool: str,
@@ -45,10 +53,12 @@ def command(
 ) -> int:
     """Call TOOL of the server TARGET.
 
-    Arguments are NAME=VALUE, read by the type in the tool's schema; NAME:=JSON says it in JSON; NAME=@FILE takes a
-    file's text; a list repeats its name. --json gives all of them at once, and pairs add to it.
+    An argument is NAME=VALUE, converted to the type in the tool's schema; NAME:=JSON is read as JSON, NAME=@FILE from a
+    file. For a list, repeat the name. --json has all arguments in one object, to which pairs add.
+
+    A tool behind a search (see ferrule list) is called by its own name, too.
     """
-    return run_async(_call(connection, tool, arguments, read_json_option(given), as_task, save))
+    return connection.run(_call(connection, tool, arguments, read_json_option(given), as_task, save))
 
 
 async def _call(
@@ -63,13 +73,7 @@ async def _call(
     async with connection.client(**(connection.asking_later() if as_task else {})) as client:
         schema = None
         if pairs:
-            tools = await client.list_tools()
-            found = next((each for each in tools if each.name == tool), None)
-            if found is None:
-                near = difflib.get_close_matches(tool, [each.name for each in tools], n=3)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(tools)}: see ferrule list"
-                raise click.UsageError(terminal_safe(f"The server has no tool {tool!r}; {hint}"))
-            schema = found.input_schema
+            schema = (await _definition(client, tool)).input_schema
         arguments = {**given, **read_arguments(pairs, schema)}
         if as_task:
             handle = await client.start_tool(tool, arguments)
@@ -84,6 +88,27 @@ async def _call(
         finally:
             progress.clear()
     return _print_result(connection, tool, result, save)
+
+
+async def _definition(client: Client, name: str) -> Tool:
+    """Return a tool of the server's list, or behind the search that is listed in its place.
+
+    Raises:
+        click.UsageError: there is none.
+    """
+    from ferrule.client.groups.behind_search import definition_behind_search, has_search, tools_behind_search
+
+    tools = await client.list_tools()
+    found = next((each for each in tools if each.name == name), None)
+    if found is None and has_search(tools):
+        found = await definition_behind_search(client, name)
+    if found is not None:
+        return found
+    behind = await tools_behind_search(client, tools)
+    names = [each.name for each in tools] + ([] if behind is None else [each["name"] for each in behind.tools])
+    near = difflib.get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(names)}: see ferrule list"
+    raise click.UsageError(terminal_safe(f"The server has no tool {name!r}; {hint}"))
 
 
 def _print_task(connection: ConnectionOptions, task_id: str) -> None:

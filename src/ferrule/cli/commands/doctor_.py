@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.doctor.findings import Finding, Report
 from ferrule.cli.output import print_json
 from ferrule.cli.targets import read_choice
@@ -25,14 +25,14 @@ Examples:
 @click.command("doctor", epilog=_EXAMPLES)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-@click.option("--origin", metavar="URL", help="Also find out whether pages of this origin may use it.")
+@click.option("--origin", metavar="URL", help="Also check whether web pages of this origin may use it.")
 @click.option("--slow-after", type=float, default=5.0, show_default=True, metavar="SECONDS", help="A start is slow.")
 @click.option("--wait", "wait_s", type=float, default=4.0, show_default=True, metavar="SECONDS", help="For a stream.")
 def command(connection: ConnectionOptions, as_json: bool, origin: str | None, slow_after: float, wait_s: float) -> int:
-    """Find out what works with the server TARGET, what fails, and why.
+    """Check what works with the server TARGET, what fails, and why.
 
-    Connects in every revision and transport that it could speak. A process is started as hosts do it: with few
-    variables of this shell. Exit status 1 where something fails.
+    It connects with every revision and transport that the server may support. A process is started as hosts do: with
+    few variables of this shell. The exit status is 1 if a check fails.
     """
     is_json = as_json or connection.is_json
     report = Report(_silent if is_json else _show)
@@ -50,7 +50,7 @@ def command(connection: ConnectionOptions, as_json: bool, origin: str | None, sl
 
             await examine_process(report, choice, options, slow_after)
 
-    run_async(examine())
+    connection.run(examine())
     if is_json:
         print_json([asdict(found) for found in report.findings])
     return report.status

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import click
 
+from ferrule.checks.rules.names import name_problems
 from ferrule.cli.arguments import read_json_option
 from ferrule.cli.commands.list_ import read_lists
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
-from ferrule.cli.inspecting import TokenCost, as_models_see, cost_of, name_problems
+from ferrule.cli.inspecting import TokenCost, as_models_see, cost_of
 from ferrule.cli.output import print_json, print_rows, print_text, say
 
 __all__ = ["command"]
@@ -28,17 +29,17 @@ Examples:
 @click.command("inspect", epilog=_EXAMPLES)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-@click.option("--call", "tool", metavar="TOOL", help="Call this tool as well, and weigh its result.")
+@click.option("--call", "tool", metavar="TOOL", help="Also call this tool, and estimate the tokens of its result.")
 @click.option("--arguments", metavar="JSON", help="For --call.")
-@click.option("--strict", is_flag=True, help="Exit with 1 where a name or a schema is questionable.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a name or a schema is questionable.")
 def command(connection: ConnectionOptions, as_json: bool, tool: str | None, arguments: str | None, strict: bool) -> int:
-    """Show the full picture of the server TARGET.
+    """Show all that the server TARGET announces.
 
     Identity, capabilities in each revision, lists, names that hosts refuse, schemas that model APIs refuse, and what
     the tool list (and with --call a result) costs in tokens as JSON and as TOON. Token counts are estimates without
     any model's tokenizer: within some 20 % for text in Latin script.
     """
-    picture = run_async(_look(connection, tool, read_json_option(arguments)))
+    picture = connection.run(_inspect(connection, tool, read_json_option(arguments)))
     if as_json or connection.is_json:
         print_json(picture)
     else:
@@ -46,7 +47,7 @@ def command(connection: ConnectionOptions, as_json: bool, tool: str | None, argu
     return EXIT_FAILED if strict and picture["problems"] else EXIT_OK
 
 
-async def _look(connection: ConnectionOptions, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _inspect(connection: ConnectionOptions, tool: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
     from ferrule.app.signatures.schema_profile import schema_hints, schema_problems
     from ferrule.wire.codec import to_builtins
 
@@ -83,7 +84,7 @@ async def _look(connection: ConnectionOptions, tool: str | None, arguments: dict
 
 
 async def _capabilities(connection: ConnectionOptions) -> dict[str, Any]:
-    """Revision → capabilities, or why there are none."""
+    """Return revision → capabilities, or the reason why the revision cannot be used."""
     from ferrule.protocol.errors import FerruleError
     from ferrule.wire.codec import to_builtins
     from ferrule.wire.revisions import REVISIONS

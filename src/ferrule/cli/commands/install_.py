@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,12 @@ from typing import Any
 import click
 
 from ferrule.cli.exits import EXIT_USAGE, Quit
+from ferrule.cli.hosts.edits import FormatError
+from ferrule.cli.hosts.formats import format_of
 from ferrule.cli.hosts.installing import Change, InstallHistory, apply_change, plan_install, plan_removal, plan_undo
 from ferrule.cli.hosts.places import HOSTS, Host
 from ferrule.cli.output import print_text, say
 from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
-from ferrule.client.jsonc import JsoncError
 
 __all__ = ["command"]
 
@@ -23,14 +26,29 @@ _EXAMPLES = """\b
 Examples:
   ferrule install claude-desktop server.py --env API_KEY
   ferrule install vscode https://tools.example/mcp --project --dry-run
+  ferrule install codex server.py --print
   ferrule install cursor --undo
+  ferrule install cursor --compat mcp-dice
+  ferrule install --links 'uvx weather-mcp' --env WEATHER_API_KEY
 """
 
 
+class _HostName(click.Choice[str]):
+    """The name of a host; with ``--links``, which names none, whatever stands there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name.
+
+        Raises:
+            click.BadParameter: there is no such host.
+        """
+        return str(value) if ctx is not None and ctx.params.get("links") else super().convert(value, param, ctx)
+
+
 @click.command("install", epilog=_EXAMPLES, context_settings={"max_content_width": 100})
-@click.argument("host", type=click.Choice([*HOSTS, "json"]))
+@click.argument("host", type=_HostName([*HOSTS, "json"]), metavar="HOST")
 @click.argument("target", required=False, shell_complete=complete_target)
-@click.option("--name", help="Of the server in the configuration.")
+@click.option("--name", help="The server's name in the configuration.")
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Another file; needed for json.")
 @click.option(
     "--project",
@@ -39,11 +57,28 @@ Examples:
     flag_value=".",
     help="The configuration of a project folder (this one if none is named).",
 )
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the server; NAME alone takes today's value.")
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable for the server; NAME alone copies the value of this shell.",
+)
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For a URL.")
-@click.option("--dry-run", is_flag=True, help="Show the change and make none.")
-@click.option("--undo", is_flag=True, help="Make the last change of this file (and --name) undone.")
-@click.option("--remove", is_flag=True, help="Take the server called --name out.")
+@click.option("--dry-run", is_flag=True, help="Show the change and do not make it.")
+@click.option("--print", "prints", is_flag=True, help="Print the entry in the host's form, and change no file.")
+@click.option(
+    "--links",
+    is_flag=True,
+    is_eager=True,
+    help="Print links for a README (Cursor, VS Code, Goose, LM Studio); no HOST.",
+)
+@click.option(
+    "--compat",
+    metavar="PACKAGE",
+    help="A published server of the official SDK 1.x, run by ferrule-compat; TARGET is its command.",
+)
+@click.option("--undo", is_flag=True, help="Undo the last change of this file (and --name).")
+@click.option("--remove", is_flag=True, help="Remove the server --name.")
 def command(
     host: str,
     target: str | None,
@@ -53,14 +88,31 @@ def command(
     env: tuple[str, ...],
     headers: tuple[str, ...],
     dry_run: bool,
+    prints: bool,
+    links: bool,
+    compat: str | None,
     undo: bool,
     remove: bool,
 ) -> None:
     """Put the server TARGET into the configuration of HOST.
 
-    Comments, order and unknown keys of the file stay as they are. HOST 'json' is any file with 'mcpServers'.
+    HOST is claude-desktop, claude-code, cursor, vscode, windsurf, gemini-cli, codex, copilot-cli, zed, goose,
+    lm-studio, antigravity, antigravity-cli, or json: any file with 'mcpServers'.
+
+    Comments, order and unknown keys of the file stay as they are.
+
+    --compat PACKAGE installs a published server that was written for the official SDK 1.x, started by uvx and
+    ferrule-compat. TARGET is its command with arguments, if that is not the package's name alone.
+
+    --links TARGET prints Markdown for the README of a server. The links hold the names of --env and of ${NAME} in
+    --header, never values; a file stands for the command of its project (uvx NAME), with its declared settings.
     """
-    where, path = _place(host, file, project)
+    if links:
+        if target is not None:
+            raise click.UsageError("--links takes the server alone: the links are for several hosts")
+        _print_links(host, name, env, headers)
+        return
+    where, path = _configuration_of(host, file, project)
     try:
         if undo:
             _undo(path, name, dry_run)
@@ -70,17 +122,55 @@ def command(
                 raise click.UsageError("--remove needs --name")
             _carry_out(plan_removal(path, where.key, name), dry_run, f"{name!r} is out of {path}")
             return
+        if compat is not None:
+            target = _compat_target(compat, target)
+            name = name or package_name(compat)
         if target is None:
             raise click.UsageError("Name the server: a file, URL, command or configuration")
         choice = read_choice(target)
-        entry = where.entry(_plain_entry(choice, where, env, headers))
+        entry = _entry_for(where, choice, name or choice.name, env, headers)
+        if prints:
+            print_text(format_of(path).set_entry("", where.key, name or choice.name, entry).rstrip("\n"))
+            return
         change = plan_install(path, where.key, name or choice.name, entry)
         _carry_out(change, dry_run, f"{change.name!r} is in {path}. {where.restart}")
-    except (JsoncError, UnicodeDecodeError) as error:
-        raise Quit(EXIT_USAGE, f"{path} is malformed and was left alone: {error}") from error
+    except FormatError as error:
+        raise Quit(EXIT_USAGE, f"{path} was left alone: {error}") from error
 
 
-def _place(host: str, file: Path | None, project: Path | None) -> tuple[Host, Path]:
+def _compat_target(package: str, target: str | None) -> str:
+    from ferrule.cli.compatibility.compat_ import compat_command
+
+    words = [package_name(package)] if target is None else shlex.split(target)
+    return shlex.join(compat_command(package, words))
+
+
+def package_name(requirement: str) -> str:
+    """Return the name in a requirement such as ``weather-mcp[all]==1.2``."""
+    return re.split(r"[\s\[<>=!~;@]", requirement.strip(), maxsplit=1)[0]
+
+
+def _print_links(text: str, name: str | None, env: tuple[str, ...], headers: tuple[str, ...]) -> None:
+    from ferrule.cli.hosts.links import readme_block
+    from ferrule.cli.hosts.published import linked_server
+
+    try:
+        server = linked_server(read_choice(text), name, env, dict(_header(each) for each in headers))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    print_text(readme_block(server))
+
+
+def _entry_for(
+    where: Host, choice: ServerChoice, name: str, env: tuple[str, ...], headers: tuple[str, ...]
+) -> dict[str, Any]:
+    try:
+        return where.entry(_plain_entry(choice, where, env, headers), name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _configuration_of(host: str, file: Path | None, project: Path | None) -> tuple[Host, Path]:
     if host == "json":
         if file is None:
             raise click.UsageError("json needs --file")
@@ -95,7 +185,7 @@ def _place(host: str, file: Path | None, project: Path | None) -> tuple[Host, Pa
 
 
 def _plain_entry(choice: ServerChoice, host: Host, env: tuple[str, ...], headers: tuple[str, ...]) -> dict[str, Any]:
-    """How the host should start or reach the server; absolute paths, because a host starts anywhere."""
+    """Return the entry for a host, with absolute paths, because a host may start processes in any folder."""
     variables = _variables(env)
     if choice.from_config is not None:
         plain = dict(choice.from_config)
@@ -122,7 +212,7 @@ def _plain_entry(choice: ServerChoice, host: Host, env: tuple[str, ...], headers
 
 
 def _absolute(program: str) -> str:
-    """Return a program by its place: hosts started from a menu have another PATH than this shell."""
+    """Return a program as an absolute path: hosts that are started from a menu have another PATH than this shell."""
     found = shutil.which(program)
     if found is None:
         say(f"{program!r} is not in PATH now; the host must find it")
@@ -138,6 +228,8 @@ def _variables(env: tuple[str, ...]) -> dict[str, str]:
     made: dict[str, str] = {}
     for text in env:
         name, sign, value = text.partition("=")
+        if not name:
+            raise click.UsageError(f"A variable is written NAME=VALUE, not {text!r}")
         if not sign:
             if name not in os.environ:
                 raise click.UsageError(f"The variable {name} is not set here")
@@ -175,6 +267,11 @@ def _carry_out(change: Change, dry_run: bool, words: str) -> None:
     if dry_run:
         print_text(change.diff().rstrip("\n"))
         return
-    InstallHistory().add(change)
-    apply_change(change)
+    journal = InstallHistory()
+    made = journal.add(change)
+    try:
+        apply_change(change)
+    except BaseException:
+        journal.drop(made)
+        raise
     say(words.strip())

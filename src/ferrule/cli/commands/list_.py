@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.openapi.descriptions import (
     DescriptionOptions,
     choice_options,
@@ -17,11 +17,11 @@ from ferrule.cli.openapi.descriptions import (
     tags_of,
 )
 from ferrule.cli.output import print_json, print_rows, print_text, say
-from ferrule.wire.json_types import is_list
+from ferrule.protocol.capabilities import SKILLS_EXTENSION, extension_settings
 
 __all__ = ["command", "read_lists"]
 
-KINDS = ("tools", "resources", "templates", "prompts")
+KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
 _EXAMPLES = """\b
@@ -29,6 +29,7 @@ Examples:
   ferrule list server.py
   ferrule list cursor:weather tools
   ferrule list https://tools.example/mcp -o json | jq '.tools[].name'
+  ferrule list server.py skills
   ferrule list openapi.json
   ferrule list openapi.json --include 'tag:orders'
 """
@@ -46,11 +47,11 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
 ) -> None:
-    """List what the server TARGET has: tools, resources, templates, prompts (all, or the KINDS named).
+    """List the tools, resources, templates, prompts and skills of the server TARGET (all, or the KINDS named).
 
-    Of a server that offers a search in place of a long list, the tools behind the search are listed, too. Of an OpenAPI
-    description: the operations that --include names (all without it) as tools, what was skipped or repaired and why,
-    and how much a model reads of the list. Nothing is started or called for that.
+    If a server offers a search in place of a long list, the tools behind the search are listed too. For an OpenAPI
+    description: the operations that --include names (without it, all) as tools, the skipped and repaired ones with the
+    reason, and the size of the list for a model. Nothing is started or called for it.
     """
     is_json = as_json or connection.is_json
     options = DescriptionOptions(include=include, exclude=exclude)
@@ -61,11 +62,11 @@ def command(
         return
     if options.are_given:
         raise click.UsageError("--include and --exclude are for an OpenAPI description")
-    run_async(_list(connection, kinds or KINDS, is_json))
+    connection.run(_list(connection, kinds or KINDS, is_json))
 
 
 async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
-    from ferrule.cli.searching import tools_behind_search
+    from ferrule.client.groups.behind_search import tools_behind_search
 
     async with connection.client() as client:
         found = await read_lists(client, kinds)
@@ -128,17 +129,26 @@ def _list_description(target: str, options: DescriptionOptions, as_json: bool) -
 async def read_lists(client: Any, kinds: tuple[str, ...] = KINDS) -> dict[str, list[Any]]:
     """Return the lists that the server announces, by kind; a kind that it does not have is empty."""
     capabilities = client.server_capabilities
+    has_skills = extension_settings(capabilities, SKILLS_EXTENSION)
     calls = {
         "tools": (capabilities.tools, client.list_tools),
         "resources": (capabilities.resources, client.list_resources),
         "templates": (capabilities.resources, client.list_resource_templates),
         "prompts": (capabilities.prompts, client.list_prompts),
+        "skills": (has_skills, lambda: _skills_of(client)),
     }
     found: dict[str, list[Any]] = {}
     for kind in kinds:
         announced, ask = calls[kind]
+        if kind == "skills" and announced is None and kinds == KINDS:
+            continue  # few servers have them
         found[kind] = [] if announced is None else await _or_nothing(ask)
     return found
+
+
+async def _skills_of(client: Any) -> list[Any]:
+    """Return the entries of skills; their files are not read."""
+    return [skill.entry for skill in await client.list_skills()]
 
 
 async def _or_nothing(ask: Any) -> list[Any]:
@@ -161,6 +171,9 @@ def _print(kind: str, items: list[Any]) -> None:
     elif kind == "prompts":
         rows = [(prompt.name, _prompt_arguments(prompt), _first(prompt)) for prompt in items]
         print_rows(f"Prompts ({len(items)})", ("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
+    elif kind == "skills":
+        rows = [(skill.uri, _files(skill), _first_line(skill.frontmatter["description"])) for skill in items]
+        print_rows(f"Skills ({len(items)})", ("URI", "FILES", "DESCRIPTION"), rows)
     else:
         rows = [
             (item.uri if kind == "resources" else item.uri_template, item.mime_type or "", _first(item))
@@ -170,6 +183,10 @@ def _print(kind: str, items: list[Any]) -> None:
         print_rows(f"{title} ({len(items)})", ("URI", "TYPE", "DESCRIPTION"), rows)
 
 
+def _files(skill: Any) -> str:
+    return skill.resources if isinstance(skill.resources, str) else str(len(skill.resources))
+
+
 def _parameters(schema: Any) -> str:
     required: list[str] = schema.get("required") or []
     properties: dict[str, Any] = schema.get("properties") or {}
@@ -177,12 +194,10 @@ def _parameters(schema: Any) -> str:
 
 
 def _found_parameters(tool: dict[str, Any]) -> str:
-    required, optional = (_texts(tool.get(name)) for name in ("required", "optional"))
+    from ferrule.search.definitions import shown_arguments
+
+    required, optional = shown_arguments(tool)
     return " ".join([*required, *(f"[{name}]" for name in optional)])
-
-
-def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if is_list(value) else []
 
 
 def _first_line(value: Any) -> str:

@@ -24,7 +24,7 @@ Examples:
 @click.command("listen", epilog=_EXAMPLES)
 @connection_options
 @click.argument("uris", nargs=-1, metavar="[URI]...")
-@click.option("--log", "log_level", default="info", show_default=True, help="Least level of log messages; 'off'.")
+@click.option("--log", "log_level", default="info", show_default=True, help="Lowest level of log messages, or 'off'.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
 @click.option("--for", "seconds", type=float, metavar="SECONDS", help="End after so long.")
 def command(

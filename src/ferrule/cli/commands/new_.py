@@ -149,9 +149,11 @@ Examples:
 
 @click.command("new", epilog=_EXAMPLES)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--name", help="Of the server; the folder's name if not given.")
-@click.option("--from", "source", metavar="OPENAPI", help="A description, from which FOLDER, a .py file, is made.")
-@click.option("--base-url", metavar="URL", help="With --from: where the API is; as the description says if not given.")
+@click.option("--name", help="The server's name; the folder's name if not given.")
+@click.option(
+    "--from", "source", metavar="OPENAPI", help="An OpenAPI description; FOLDER is then the .py file to make from it."
+)
+@click.option("--base-url", metavar="URL", help="With --from: the base URL of the API; the description's if not given.")
 @choice_options
 def command(
     folder: Path,
@@ -164,9 +166,9 @@ def command(
     """Make a project in FOLDER: a server, its tests in both eras, pyproject.toml and README.md.
 
     With --from, FOLDER is a Python file: a server with one typed function for each operation of an OpenAPI description
-    that --include names, which you rename, describe, join and remove.
+    that --include names. Rename, describe, join and remove the functions.
 
-    Files that are there already are never overwritten.
+    Existing files are never overwritten.
     """
     options = DescriptionOptions(base_url=base_url, include=include, exclude=exclude)
     if source is not None:

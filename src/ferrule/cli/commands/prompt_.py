@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ferrule.cli.arguments import read_json_option, read_strings
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_blocks
 from ferrule.cli.output import print_json, print_text
 
@@ -27,7 +27,7 @@ Examples:
 @click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
 def command(connection: ConnectionOptions, name: str, arguments: tuple[str, ...], given: str | None) -> None:
     """Fill in the prompt NAME of the server TARGET. Arguments of prompts are text."""
-    run_async(_prompt(connection, name, {**read_json_option(given), **read_strings(arguments)}))
+    connection.run(_prompt(connection, name, {**read_json_option(given), **read_strings(arguments)}))
 
 
 async def _prompt(connection: ConnectionOptions, name: str, arguments: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
+from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_contents
 from ferrule.cli.output import print_json
 
@@ -24,10 +24,10 @@ Examples:
 @connection_options
 @click.argument("uri")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Keep binary contents here.")
+@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Save binary contents in this folder.")
 def command(connection: ConnectionOptions, uri: str, as_json: bool, save: Path | None) -> None:
     """Read the resource URI of the server TARGET."""
-    run_async(_read(connection, uri, as_json or connection.is_json, save))
+    connection.run(_read(connection, uri, as_json or connection.is_json, save))
 
 
 async def _read(connection: ConnectionOptions, uri: str, as_json: bool, save: Path | None) -> None:

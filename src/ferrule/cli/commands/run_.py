@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -17,11 +17,24 @@ from ferrule.cli.connect import ConnectionOptions, target_argument
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.openapi.descriptions import DescriptionOptions, choice_options, is_description, serve_description
 from ferrule.cli.output import say
-from ferrule.cli.targets import ServerChoice, python_command, read_choice, read_group
+from ferrule.cli.targets import (
+    ServerChoice,
+    configured_search,
+    is_recording,
+    python_command,
+    read_choice,
+    read_group,
+    read_search,
+)
+
+if TYPE_CHECKING:
+    from ferrule.search.definitions import ToolSearchMode
 
 __all__ = ["command"]
 
 
+_FIRST_START_S = 10.0
+"""Seconds that a start waits for servers of a configuration that have never been connected."""
 _EXAMPLES = """\b
 Examples:
   ferrule run server.py
@@ -29,7 +42,8 @@ Examples:
   ferrule run server.py --http --workers 4
   ferrule run https://tools.example/mcp --oauth
   ferrule run "npx -y some-server" --http --port 8001
-  ferrule run mcp.json
+  ferrule run mcp.json --search
+  ferrule run session.jsonl
   ferrule run openapi.json --base-url https://api.example.com --include 'tag:orders'
 """
 
@@ -38,20 +52,47 @@ Examples:
 @target_argument
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
-@click.option("--path", default="/mcp", show_default=True, help="Of the endpoint.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free one.")
+@click.option("--path", default="/mcp", show_default=True, help="Path of the endpoint.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes (HTTP).")
-@click.option("--stateless", is_flag=True, help="Handshake clients get no session: no store needed, no questions.")
-@click.option("--reload", is_flag=True, help="Load the file again when a source file changes.")
-@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A Host to accept beside loopback.")
-@click.option("--allow-origin", "allowed_origins", multiple=True, metavar="URL", help="An Origin to accept.")
-@click.option("--mode", default="auto", metavar="ERA", help="Of a bridge: what to speak to the server behind.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Of a bridge to a URL, or to an API.")
-@click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Of a bridge to a URL (or $FERRULE_TOKEN).")
-@click.option("--oauth", is_flag=True, help="Of a bridge to a URL: sign in through the browser when asked to.")
-@click.option("--base-url", metavar="URL", help="Of an OpenAPI description: where the API is.")
+@click.option("--stateless", is_flag=True, help="No sessions for legacy clients: needs no store, allows no questions.")
+@click.option("--reload", is_flag=True, help="Restart the server when a source file changes.")
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A Host header to accept, in addition to loopback names.",
+)
+@click.option("--allow-origin", "allowed_origins", multiple=True, metavar="URL", help="An Origin header to accept.")
+@click.option("--mode", default="auto", metavar="ERA", help="For a bridge: the era or revision to use with TARGET.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="For a bridge to a URL or an API: a header of each request.",
+)
+@click.option(
+    "--token",
+    envvar="FERRULE_TOKEN",
+    metavar="TOKEN",
+    help="For a bridge to a URL: the bearer token (or $FERRULE_TOKEN).",
+)
+@click.option("--oauth", is_flag=True, help="For a bridge to a URL: sign in through the browser if required.")
+@click.option(
+    "--search",
+    metavar="[MODE]",
+    is_flag=False,
+    flag_value="on",
+    help="For a bridge or a configuration: list a search in place of all tools; MODE is on, auto (above 60 tools), a "
+    "number of tools, or off.",
+)
+@click.option("--base-url", metavar="URL", help="For an OpenAPI description: the base URL of the API.")
 @choice_options
-@click.option("--auth-env", metavar="VARIABLE", help="Of an OpenAPI description: holds the API's token or key.")
+@click.option(
+    "--auth-env", metavar="VARIABLE", help="For an OpenAPI description: the variable with the API's token or key."
+)
 @click.option("--fd", "descriptors", type=int, multiple=True, hidden=True)
 @click.option("--exit-on-change", is_flag=True, hidden=True)
 def command(
@@ -69,6 +110,7 @@ def command(
     headers: tuple[str, ...],
     token: str | None,
     oauth: bool,
+    search: str | None,
     base_url: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -78,10 +120,13 @@ def command(
 ) -> int:
     """Serve TARGET.
 
-    A Python file with an MCPServer is loaded and served. Anything else (a URL, a command, a server of a
-    configuration) is started or connected to and passed on: a URL to hosts that only start processes, a
-    process to hosts that only know URLs, in either era of the protocol on either side. A configuration with
-    several servers becomes one server, in which a tool is called SERVER_TOOL.
+    A Python file with an MCPServer is loaded and served. For anything else (a URL, a command, a server of a
+    configuration) this is a bridge: it makes a URL usable for hosts that only start processes, and a process
+    for hosts that only support URLs, in both eras of the protocol. A configuration with several servers
+    becomes one server, in which a tool is called SERVER_TOOL. With --search, or "toolSearch"
+    beside "mcpServers", it lists three tools that find, describe and call the others.
+
+    A recording of `ferrule trace` (.jsonl) becomes a server that answers as the recorded one did.
 
     An OpenAPI description (JSON or YAML, a file or a URL) becomes a server whose tools are the operations that
     --include names; its requests go to --base-url.
@@ -102,7 +147,10 @@ def command(
     if stateless:
         web["stateless"] = True
     api = DescriptionOptions(base_url=base_url, include=include, exclude=exclude, auth_env=auth_env)
+    mode_of_search = None if search is None else read_search(search, "--search")
     if is_description(target, is_asked=api.are_given):
+        if search is not None:
+            raise click.UsageError("--search is for a bridge: an OpenAPI description has a search above 60 tools")
         if reload or workers > 1:
             raise click.UsageError("--reload and --workers are for Python files: `ferrule new --from` makes one")
         if oauth or source("token") is ParameterSource.COMMANDLINE:
@@ -113,16 +161,28 @@ def command(
         raise click.UsageError(
             f"--base-url, --include, --exclude and --auth-env are for an OpenAPI description, which {target!r} is not"
         )
+    if is_recording(target):
+        if reload or workers > 1 or search is not None:
+            raise click.UsageError("--reload, --workers and --search are not for a recording")
+        return _serve_recording(target, http, host, port, web)
     group = read_group(target)
     choice = None if group is not None else read_choice(target)
     if (choice is None or choice.file is None) and (reload or workers > 1):
         raise click.UsageError("--reload and --workers are for Python files with an MCPServer")
+    if choice is not None and choice.file is not None and search is not None:
+        raise click.UsageError("--search is for a bridge: in a Python file it is MCPServer(tool_search=...)")
+    if mode_of_search is None:
+        mode_of_search = configured_search(target)
     connection = ConnectionOptions(target, mode=mode, headers=headers, token=token, oauth=oauth)
     if choice is None:
         assert group is not None
         if headers or token:
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
-        return _bridge(_gateway(*group, connection), target, http, host, port, web)
+        return _bridge(_gateway(*group, connection, mode_of_search), target, http, host, port, web)
+    if reload or exit_on_change:
+        from ferrule.cli.watching import read_pages_again
+
+        read_pages_again()
     if choice.file is not None and workers > 1:
         return _serve_workers(choice.file, choice.attribute, host, port, workers, web)
     if choice.file is not None and http and reload:
@@ -134,7 +194,7 @@ def command(
             exit_when_sources_change(choice.file)
         return _serve_file(choice.file, choice.attribute, http, host, port, web, descriptors)
     behind = _reloading(choice, choice.file) if choice.file is not None else choice
-    return _bridge(_proxy(behind, connection), target, http, host, port, web)
+    return _bridge(_proxy(behind, connection, mode_of_search), target, http, host, port, web)
 
 
 # -- a file -----------------------------------------------------------------------------------------------------------
@@ -152,6 +212,16 @@ def _serve_file(
     from ferrule.cli.loading import load_app
 
     return _serve_app(load_app(path, attribute), http, host, port, web, descriptors)
+
+
+def _serve_recording(target: str, http: bool, host: str, port: int, web: dict[str, Any]) -> int:
+    from ferrule.testing.recordings.stand_in import Recording
+
+    try:
+        server = Recording(target.strip()).lowlevel
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    return _serve_app(server, http, host, port, web, ())
 
 
 def _serve_app(app: Any, http: bool, host: str, port: int, web: dict[str, Any], descriptors: tuple[int, ...]) -> int:
@@ -173,7 +243,9 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
     from ferrule.cli.loading import load_app
     from ferrule.transports.hosting.workers import WorkerError
 
-    found = load_app(path, attribute)  # here, too: what workers must share is asked of it; its mistakes show once
+    found = load_app(
+        path, attribute
+    )  # loaded here too, to check what workers must share, and to report errors of the file once
     if not isinstance(found, MCPServer):
         raise click.UsageError("--workers needs an MCPServer: start several processes of a low-level server yourself")
     found.check()
@@ -182,7 +254,7 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
     try:
         serve_workers(app, host, port, workers, options, partial(load_app, path.resolve(), attribute))
     except WorkerError as error:
-        # The rules and their words are the library's; only what the option is called differs here.
+        # The library checks and words this; only the name of the option is another one here.
         raise Quit(EXIT_USAGE, str(error).replace("run(stateless=True) or run(legacy=False)", "--stateless")) from error
     return 0
 
@@ -218,7 +290,7 @@ def _supervise(choice: ServerChoice, path: Path, host: str, port: int, web: dict
 
 
 def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
-    """Return the file as a process behind a bridge, which ends when a source changes; the bridge starts the next."""
+    """Return the file as a process behind a bridge; it ends when a source changes, and the bridge starts a new one."""
     target: Any = choice.target
     spelled = str(path) if choice.attribute is None else f"{path}:{choice.attribute}"
     program, *arguments = python_command("run", spelled, "--exit-on-change")
@@ -226,24 +298,27 @@ def _reloading(choice: ServerChoice, path: Path) -> ServerChoice:
     return replace(choice, target=replace(target, server=server))
 
 
-def _proxy(choice: ServerChoice, connection: ConnectionOptions) -> Any:
+def _proxy(choice: ServerChoice, connection: ConnectionOptions, search: ToolSearchMode) -> Any:
     from ferrule.client.gateway.proxy import proxy
 
     try:
-        return proxy(_heard(choice.target), **connection.client_options())
+        return proxy(_with_stderr(choice.target), tool_search=search, **connection.client_options())
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from error
 
 
-def _gateway(name: str, targets: Mapping[str, Any], connection: ConnectionOptions) -> Any:
-    from ferrule.cli.gateway import gateway
+def _gateway(name: str, targets: Mapping[str, Any], connection: ConnectionOptions, search: ToolSearchMode) -> Any:
+    from ferrule.client.gateway.gateway import Gateway
+    from ferrule.client.gateway.upstreams.list_cache import default_folder
 
     options: dict[str, Any] = {**connection.client_options(), "connect_timeout_s": 30.0}
-    return gateway({label: _heard(target) for label, target in targets.items()}, name=name, **options)
+    heard = {label: _with_stderr(target) for label, target in targets.items()}
+    made = Gateway(heard, name=name, tool_search=search, list_cache=default_folder(), open_s=_FIRST_START_S, **options)
+    return made.server
 
 
-def _heard(target: Any) -> Any:
-    """Return the target with the stderr of its process, if it is one, on ours."""
+def _with_stderr(target: Any) -> Any:
+    """Return the target; if it is a process, its stderr is forwarded to that of this process."""
     from ferrule.client.targets import StdioTarget
 
     if isinstance(target, StdioTarget) and target.server.stderr == "capture":

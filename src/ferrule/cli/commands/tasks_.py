@@ -27,10 +27,10 @@ Examples:
 
 
 class _TasksCommand(click.Command):
-    """Takes an id for an id, also one that begins with a hyphen, as one in sixty-four does."""
+    """A command whose argument may be an id that begins with a hyphen, as one in 64 ids does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put such an id behind ``--``."""
+        """Parse the arguments, with ``--`` inserted before such an id."""
         at = next((at for at, word in enumerate(args) if word in ACTIONS), len(args)) + 1
         known = {option for param in self.params for option in param.opts} | {"-h", "--help", "--"}
         if at < len(args) and args[at].startswith("-") and args[at].partition("=")[0] not in known:
@@ -42,9 +42,9 @@ class _TasksCommand(click.Command):
 @connection_options
 @click.argument("action", type=click.Choice(ACTIONS))
 @click.argument("task", required=False)
-@click.option("--json", "given", metavar="JSON", help="For answer: the input responses by their keys.")
+@click.option("--json", "given", metavar="JSON", help="For `answer`: the input responses by key.")
 def command(connection: ConnectionOptions, action: str, task: str | None, given: str | None) -> int:
-    """Look at tasks of the server TARGET; `ferrule call --task` begins one.
+    """Show, answer and cancel tasks of the server TARGET; `ferrule call --task` starts one.
 
     \b
     list           what is there (2025-11-25; the modern era has no list: keep the ids)
@@ -100,7 +100,11 @@ async def _tasks(connection: ConnectionOptions, action: str, task: str, given: d
 
 
 async def _wait(connection: ConnectionOptions, handle: Any, *, shows: bool) -> int:
-    """Until the end: each change on the way, the questions to the terminal, the result at the end."""
+    """Wait for the end of a task: print each change, ask its questions at the terminal, print the result.
+
+    Returns:
+        The exit status.
+    """
     from ferrule.client.calls.tasks import TaskCancelled
     from ferrule.client.concurrent import gather
     from ferrule.client.errors import InputNotProvided
@@ -166,7 +170,7 @@ def _print_state(connection: ConnectionOptions, raw: Mapping[str, Any]) -> None:
 
 
 def _print_change(connection: ConnectionOptions, raw: Mapping[str, Any]) -> None:
-    """In a pipe for programs a line of the result, for people a word beside it."""
+    """Print a change of a task: as a line of JSON on stdout with ``-o json``, else as text on stderr."""
     if connection.is_json:
         print_json_line(raw)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from ferrule.cli.targets import ServerChoice, complete_target, python_command, r
 if TYPE_CHECKING:
     from ferrule.cli.tracing.recording import Recorder
 
-__all__ = ["command"]
+__all__ = ["command", "record", "replay", "show", "show_conversation"]
 
 _END_S = 5.0
 
@@ -37,16 +37,20 @@ Examples:
 @click.command("trace", epilog=_EXAMPLES)
 @click.argument("target", required=False, shell_complete=complete_target)
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Record into this file.")
-@click.option("--http", is_flag=True, help="Stand between a host that speaks HTTP and the URL TARGET.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: where to listen.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0 takes a free one.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Add to requests to a URL.")
-@click.option("--show", type=click.Path(path_type=Path, exists=True), help="Print a recording.")
+@click.option("--http", is_flag=True, help="Listen for a host that uses HTTP, and forward to the URL TARGET.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0 selects a free one.")
+@click.option("--with-secrets", is_flag=True, help="Record passwords, keys and tokens, which are masked otherwise.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header to add to requests to a URL."
+)
+@click.option("--show", "show_from", type=click.Path(path_type=Path, exists=True), help="Print a recording.")
 @click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Print it as a conversation test.")
 @click.option(
     "--replay",
+    "replay_from",
     type=click.Path(path_type=Path, exists=True),
-    help="Play it (a recording, or a .conv file) against TARGET, a Python file.",
+    help="Replay a recording or a .conv file against TARGET, a Python file.",
 )
 def command(
     target: str | None,
@@ -54,42 +58,42 @@ def command(
     http: bool,
     host: str,
     port: int,
+    with_secrets: bool,
     headers: tuple[str, ...],
-    show: Path | None,
+    show_from: Path | None,
     conversation: Path | None,
-    replay: Path | None,
+    replay_from: Path | None,
 ) -> int:
-    """Record what a host and the server TARGET say to each other, with the time of each message.
+    """Record the messages between a host and the server TARGET, with the time of each message.
 
-    Put it in the place of the server in the host's configuration: ferrule trace TARGET --to FILE. It passes every
-    byte on unchanged, over stdin and stdout; a URL is bridged. With --http it listens in the place of a URL, and
-    passes every request on. The recording holds everything that was said, secrets in it included; HTTP headers are
-    not recorded.
+    Put this command in place of the server into the host's configuration: ferrule trace TARGET --to FILE. It
+    forwards every byte unchanged, over stdin and stdout; to a URL it is a bridge. With --http it listens in place
+    of a URL and forwards every request. Passwords, keys and tokens are masked in the recording where their names or
+    their forms show them; HTTP headers are not recorded.
     """
     try:
-        if show is not None:
-            _show(show)
+        if show_from is not None:
+            show(show_from)
             return EXIT_OK
         if conversation is not None:
-            from ferrule.cli.tracing.recording import conversation_of, read_recording
-
-            print_text(conversation_of(read_recording(conversation)).rstrip("\n"))
+            show_conversation(conversation)
             return EXIT_OK
         if target is None:
             raise click.UsageError("Name the server, or a recording with --show, --conversation or --replay")
         choice = read_choice(target)
-        if replay is not None:
-            return _replay(choice, replay)
+        if replay_from is not None:
+            return _replay(choice, replay_from)
     except ValueError as error:
         raise Quit(EXIT_USAGE, str(error)) from error
     if to is None:
         raise click.UsageError("--to FILE says where the recording goes")
     if http:
-        return _record_http(choice, to, host, port, ConnectionOptions(choice.text, headers=headers).header_map())
-    return _record(choice, to, headers)
+        added = ConnectionOptions(choice.text, headers=headers).header_map()
+        return _record_http(choice, _recorder(to, masks=not with_secrets), host, port, added)
+    return record(choice, to, headers, masks=not with_secrets)
 
 
-def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: Mapping[str, str]) -> int:
+def _record_http(choice: ServerChoice, recorder: Recorder, host: str, port: int, headers: Mapping[str, str]) -> int:
     from ferrule.cli.tracing.http_tracing import HttpTrace
     from ferrule.transports.asgi.security import is_loopback_name
     from ferrule.transports.hosting.uvicorn_server import run_http
@@ -101,7 +105,6 @@ def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: 
     path = urlsplit(str(target.url)).path or "/"
     added = {name.lower(): value for name, value in {**target.headers, **headers}.items()}
     http = AiohttpClient()
-    recorder = _recorder(to)
     trace = HttpTrace(target.url, recorder, http, headers=added, is_local=is_loopback_name(host))
 
     def started(host: str, port: int) -> None:
@@ -115,16 +118,24 @@ def _record_http(choice: ServerChoice, to: Path, host: str, port: int, headers: 
     return EXIT_OK
 
 
-def _recorder(to: Path) -> Recorder:
+def _recorder(to: Path, *, masks: bool) -> Recorder:
     from ferrule.cli.tracing.recording import Recorder
 
     try:
-        return Recorder(to)
+        return Recorder(to, masks=masks)
     except OSError as error:
         raise Quit(EXIT_USAGE, f"cannot write {to}: {error}") from error
 
 
-def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
+def record(choice: ServerChoice, to: Path, headers: tuple[str, ...] = (), *, masks: bool = True) -> int:
+    """Forward the messages between stdin, stdout and a server, and record them; return the exit status.
+
+    Args:
+        choice: the server.
+        to: the file of the recording.
+        headers: headers to add to requests to a URL.
+        masks: mask secrets in the recording.
+    """
     from ferrule.cli.tracing.recording import relay
     from ferrule.transports.stdio.client import safe_environment
 
@@ -136,7 +147,7 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
         server = target.server
         argv = [server.command, *server.args]
         env, cwd = safe_environment(server.env, inherit=True), server.cwd
-    recorder = _recorder(to)
+    recorder = _recorder(to, masks=masks)
     from ferrule.transports.stdio.process import found_program
 
     argv = [found_program(argv[0], None if env is None else env.get("PATH")), *argv[1:]]
@@ -154,7 +165,7 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
         target=relay,
         args=(sys.stdin.buffer, child.stdin, hear),
         name="ferrule-trace",
-        daemon=True,  # it may wait for a host that says nothing more
+        daemon=True,  # it may be blocked in a read, when the host sends nothing more
     )
     reading.start()
     out = open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)  # noqa: SIM115 - lives as long as the process
@@ -168,7 +179,8 @@ def _record(choice: ServerChoice, to: Path, headers: tuple[str, ...]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _show(path: Path) -> None:
+def show(path: Path) -> None:
+    """Print a recording."""
     from ferrule.cli.tracing.recording import read_recording
     from ferrule.wire.codec import encode_str
 
@@ -193,8 +205,29 @@ def _show(path: Path) -> None:
         print_text(f"{line.at_s:9.3f} {arrow} {name}{number}{took} {text[:200]}")
 
 
+def show_conversation(path: Path) -> None:
+    """Print a recording as a conversation test."""
+    from ferrule.cli.tracing.recording import conversation_of, read_recording
+
+    print_text(conversation_of(read_recording(path)).rstrip("\n"))
+
+
 def _replay(choice: ServerChoice, path: Path) -> int:
     from ferrule.cli.loading import load_app, lowlevel_of
+
+    if choice.file is None:
+        raise click.UsageError("--replay needs a Python file with an MCPServer")
+    return replay(lowlevel_of(load_app(choice.file, choice.attribute)), path, run_async)
+
+
+def replay(server: Any, path: Path, run: Callable[[Any], Any]) -> int:
+    """Replay a recording or a ``.conv`` file against a server of this process; return the exit status.
+
+    Args:
+        server: the kernel's server.
+        path: the recording.
+        run: runs a coroutine.
+    """
     from ferrule.cli.tracing.recording import conversation_of, read_recording
     from ferrule.testing.conversations import (
         ConversationMismatch,
@@ -204,17 +237,14 @@ def _replay(choice: ServerChoice, path: Path) -> int:
         runs_of,
     )
 
-    if choice.file is None:
-        raise click.UsageError("--replay needs a Python file with an MCPServer")
     if path.suffix == ".conv":
         found = load_conversation(path)
     else:
         found = parse_conversation(conversation_of(read_recording(path)), name=path.name)
-    server = lowlevel_of(load_app(choice.file, choice.attribute))
     runs = 0
     for revision, carrier in runs_of(found):
         try:
-            run_async(run_conversation(found, server, revision=revision, carrier=carrier))
+            run(run_conversation(found, server, revision=revision, carrier=carrier))
         except ConversationMismatch as error:
             print_text(str(error))
             return EXIT_FAILED

@@ -1,1 +1,1 @@
-"""What `ferrule doctor` tries, one module per kind of target; `findings` says what a finding is."""
+"""The checks of `ferrule doctor`, one module for each kind of target; `findings` has the type of a result."""

@@ -1,4 +1,4 @@
-"""Speaking to a server in every revision that it could speak, and what is wrong with what it says then."""
+"""Connects to a server in every revision, and checks its responses."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ferrule.cli.doctor.findings import Report
 from ferrule.protocol.errors import FerruleError, MCPError
 from ferrule.wire.revisions import REVISIONS
 
-__all__ = ["NoiseLog", "hear_noise", "try_revisions", "why"]
+__all__ = ["NoiseLog", "collect_noise", "try_revisions", "why"]
 
 
 def why(error: BaseException) -> str:
-    """Return an exception in a sentence."""
+    """Return a sentence that describes an exception."""
     text = str(error) or type(error).__name__
     return text if len(text) < 600 else f"{text[:600]} …"
 
 
 class NoiseLog(logging.Handler):
-    """Keeps what the stdio client complains about."""
+    """Keeps the log messages of the stdio client about malformed output of the server."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One complaint."""
+        """Keep one message."""
         self.lines.append(record.getMessage())
 
 
 @contextmanager
-def hear_noise() -> Generator[NoiseLog]:
-    """Collect complaints about the server's stdout instead of printing them."""
+def collect_noise() -> Generator[NoiseLog]:
+    """Collect messages about the server's stdout instead of printing them."""
     logger = logging.getLogger("ferrule.client.stdio")
     heard = NoiseLog()
     propagates, logger.propagate = logger.propagate, False
@@ -48,7 +48,7 @@ def hear_noise() -> Generator[NoiseLog]:
 
 
 async def try_revisions(report: Report, target: Any, options: Mapping[str, Any], *, transport: str) -> list[str]:
-    """Connect, list and close in every revision, newest first; those that worked."""
+    """Connect, list and close in every revision, newest first; return the revisions that worked."""
     from ferrule.client.client import Client
 
     worked: list[str] = []
@@ -80,7 +80,7 @@ async def try_revisions(report: Report, target: Any, options: Mapping[str, Any],
 
 
 async def _count_tools(client: Any) -> str:
-    """In words; that they cannot be listed is a finding of its own (`examine_tools`)."""
+    """Return the number of tools as text; `examine_tools` reports tools that cannot be listed."""
     if client.server_capabilities.tools is None:
         return "no tools"
     try:
@@ -120,9 +120,9 @@ def _report_others(report: Report, worked: list[str], reasons: dict[str, str], t
 
 
 async def examine_tools(report: Report, target: Any, options: Mapping[str, Any]) -> None:
-    """Names and schemas, once, in whatever era works."""
+    """Report problems of the names and schemas of tools, once, in the first era that works."""
     from ferrule.app.signatures.schema_profile import schema_problems
-    from ferrule.cli.inspecting import name_problems
+    from ferrule.checks.rules.names import name_problems
     from ferrule.client.client import Client
 
     try:

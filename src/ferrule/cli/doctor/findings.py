@@ -1,4 +1,4 @@
-"""One thing that the doctor found out, in words for people and a code for programs."""
+"""The results of `ferrule doctor`: text for people, and a code for programs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MARKS = {"ok": "ok  ", "note": "note", "warn": "WARN", "fail": "FAIL"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result.
+    """The result of one check.
 
     Attributes:
         code: stable, for programs: ``wrong-path``, ``stdout-noise`` …
         level: ``ok``: works; ``note``: worth knowing; ``warn``: works here, and may fail elsewhere; ``fail``.
-        says: what was seen, in a sentence.
-        fix: what to do; empty where there is nothing.
-        facts: figures and texts behind it.
+        says: a sentence that describes the observation.
+        fix: the recommended change; empty if there is none.
+        facts: measured values and texts, for programs.
     """
 
     code: str
@@ -35,14 +35,14 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the lines that people read."""
         first, *rest = terminal_safe(self.says).split("\n")
         made = [f"{_MARKS[self.level]}  {first}", *(f"      {line}" for line in rest)]
         return [*made, f"      fix: {terminal_safe(self.fix)}"] if self.fix else made
 
 
 class Report:
-    """The findings so far; each is shown as soon as it is known.
+    """The results so far; each is shown at once.
 
     Args:
         show: called with each finding.
@@ -53,16 +53,16 @@ class Report:
         self._show = show
 
     def add(self, code: str, level: Level, says: str, fix: str = "", **facts: Any) -> None:
-        """Note and show one."""
+        """Add a result and show it."""
         found = Finding(code, level, says, fix, facts)
         self.findings.append(found)
         self._show(found)
 
     def has(self, code: str) -> bool:
-        """Return whether this was found."""
+        """Return whether there is a result with this code."""
         return any(found.code == code for found in self.findings)
 
     @property
     def status(self) -> int:
-        """The exit status: 1 where something fails."""
+        """The exit status: 1 if a check failed, else 0."""
         return EXIT_FAILED if any(found.level == "fail" for found in self.findings) else EXIT_OK

@@ -1,4 +1,4 @@
-"""A server that is started: the program, its start as a host would do it, its stdout, its end."""
+"""Checks a server that runs as a process: the program, its start as by a host, its stdout, its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import anyio
 
-from ferrule.cli.doctor.eras import examine_tools, hear_noise, try_revisions, why
+from ferrule.cli.doctor.eras import collect_noise, examine_tools, try_revisions, why
 from ferrule.cli.doctor.findings import Report
 from ferrule.cli.targets import ServerChoice
 
@@ -33,7 +33,7 @@ _END_S: Final = 3.0
 async def examine_process(
     report: Report, choice: ServerChoice, options: Mapping[str, Any], slow_after_s: float
 ) -> None:
-    """Everything about a server that is started."""
+    """Run all checks of a server that runs as a process."""
     target: Any = choice.target
     # As a host does it: with a short list of variables, not with this shell's.
     hosted = replace(target.server, inherit_env=(), stderr="capture")
@@ -41,7 +41,7 @@ async def examine_process(
         return
     lines: list[str] = []
     hosted = replace(hosted, stderr=lines.append)
-    with hear_noise() as heard:
+    with collect_noise() as heard:
         if not await _start_once(report, hosted, options, slow_after_s, lines):
             await _blame_environment(report, hosted, options, lines)
             return
@@ -60,7 +60,7 @@ async def examine_process(
 
 
 def _find_program(report: Report, server: Any, *, is_ours: bool) -> bool:
-    """Start the program: the first step of a host, and the one that fails most often."""
+    """Check that the program exists and can be executed, and return whether it does: the most frequent failure."""
     command: str = server.command
     is_path = os.sep in command or (os.altsep is not None and os.altsep in command)
     found = command if is_path else shutil.which(command)
@@ -126,7 +126,7 @@ async def _start_once(
     except FerruleError as error:
         ended = _cause(error, ServerProcessEnded)
         if ended is not None:
-            # Reported by `_blame_environment`, which finds out more.
+            # `_blame_environment` reports this with more details.
             return False
         if _cause(error, RequestTimeout) is not None or isinstance(error, TimeoutError):
             report.add(
@@ -150,7 +150,7 @@ async def _start_once(
 
 
 async def _blame_environment(report: Report, server: Any, options: Mapping[str, Any], lines: list[str]) -> None:
-    """It ended at once. Does it live with this shell's variables?"""
+    """Report why a process ended at once: start it again with the variables of this shell, and compare."""
     from ferrule.client.client import Client
     from ferrule.protocol.errors import FerruleError
     from ferrule.transports.stdio.client import SAFE_ENVIRONMENT
@@ -202,7 +202,7 @@ def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseExcept
 
 
 async def _watch_end(report: Report, server: Any) -> None:
-    """Close its stdin as a host does and see whether it goes by itself."""
+    """Close the server's stdin, as a host does, and report whether the process ends."""
     from ferrule.transports.stdio.client import connect_stdio
 
     process = await connect_stdio(server)

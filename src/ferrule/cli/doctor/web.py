@@ -1,4 +1,4 @@
-"""A server behind a URL: name, port, TLS, path, eras, Host and Origin, buffering, authorization step by step."""
+"""Checks a server at a URL: name, port, TLS, path, eras, Host and Origin, buffering, and each step of authorization."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 
+from ferrule.cli.doctor.cards import examine_card
 from ferrule.cli.doctor.eras import examine_tools, try_revisions, why
 from ferrule.cli.doctor.findings import Report
 from ferrule.cli.exits import EXIT_OK
@@ -50,7 +51,7 @@ class _Answer:
 async def examine_url(
     report: Report, choice: ServerChoice, options: Mapping[str, Any], *, origin: str | None, wait_s: float
 ) -> None:
-    """Everything about a URL."""
+    """Run all checks of a server at a URL."""
     from ferrule.transports.http.aiohttp_backend import AiohttpClient
 
     target: Any = choice.target
@@ -65,16 +66,17 @@ async def examine_url(
         worked = await try_revisions(report, target, options, transport="HTTP")
         if not worked:
             return
-        if not probe.signs_in:  # its requests have no token, and all get the same answer
+        if not probe.signs_in:  # the requests of the further checks have no token, and would all be refused
             await _names(report, probe, origin)
         await _buffering(report, probe, target, options, worked)
         await examine_tools(report, target, {**options, "mode": worked[0]})
+        await examine_card(report, target, options, http, worked)
     finally:
         await http.aclose()
 
 
 class _Probe:
-    """Raw requests, as a client of either era sends them."""
+    """Sends HTTP requests as a client of either era does."""
 
     def __init__(
         self, http: Any, url: str, headers: Mapping[str, str], token: Any, wait_s: float, patience_s: float
@@ -148,7 +150,7 @@ def _is_tls(error: BaseException | None) -> bool:
 
 
 async def _judge(report: Report, probe: _Probe, answer: _Answer) -> bool:
-    """What the first answer means; whether it is worth going on."""
+    """Report what the first response shows, and return whether further checks are useful."""
     status = answer.status
     if status == 401:
         await _explain_auth(report, probe, answer)
@@ -183,7 +185,7 @@ async def _judge(report: Report, probe: _Probe, answer: _Answer) -> bool:
 
 
 async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
-    """Return whether the endpoint is somewhere else on the same host."""
+    """Return whether the endpoint is at another path of the same host, and report it."""
     parts = urlsplit(probe.url)
     path = parts.path.rstrip("/")
     for other in dict.fromkeys(("/mcp", f"{path}/mcp", f"{path}/", path or "/", "/", "/api/mcp", "/mcp/")):
@@ -202,7 +204,7 @@ async def _other_paths(report: Report, probe: _Probe, status: int) -> bool:
 
 
 async def _try_sse(report: Report, probe: _Probe) -> bool:
-    """Return a server of 2024-11-05: two endpoints, the first a stream."""
+    """Return whether it is a server of the HTTP+SSE transport (2024-11-05), and report it."""
     from ferrule.transports.http.backend import HttpClientRequest
 
     try:
@@ -223,7 +225,7 @@ async def _try_sse(report: Report, probe: _Probe) -> bool:
 
 
 async def _names(report: Report, probe: _Probe, origin: str | None) -> None:
-    """Host and Origin: what must pass passes, and on loopback what must not does not."""
+    """Report whether allowed ``Host`` and ``Origin`` headers are accepted, and on loopback foreign ones refused."""
     from ferrule.transports.asgi.security import is_loopback_name
 
     if origin is not None:
@@ -250,7 +252,7 @@ async def _names(report: Report, probe: _Probe, origin: str | None) -> None:
 
 
 async def _buffering(report: Report, probe: _Probe, target: Any, options: Mapping[str, Any], worked: list[str]) -> None:
-    """Whether a stream arrives while it is open."""
+    """Report whether the events of a stream arrive while it is open."""
     from ferrule.client.client import Client
     from ferrule.wire.revisions import REVISIONS
 
@@ -274,7 +276,7 @@ async def _buffering(report: Report, probe: _Probe, target: Any, options: Mappin
 
 
 async def _legacy_buffering(report: Report, probe: _Probe) -> None:
-    """Whether the standing stream of a session begins when it is opened; what comes on it later is up to the server."""
+    """Report whether the GET stream of a session begins when it is opened; a server need not send events on it."""
     from ferrule.transports.http.backend import HttpClientRequest
 
     opened = await probe.post()
@@ -311,7 +313,7 @@ def _judge_stream(report: Report, heard: bool, wait_s: float) -> None:
 
 
 async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
-    """The way from a 401 to an authorization server, one step after the other."""
+    """Report each step of the discovery from a 401 response to an authorization server."""
     from ferrule.auth.challenges import parse_challenges
     from ferrule.auth.client.discovery import discover_authorization_server, discover_resource
     from ferrule.auth.errors import AuthError
@@ -361,7 +363,7 @@ async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
 
 
 async def _drive(flow: Any, probe: _Probe, steps: list[str]) -> Any:
-    """Return a flow over this probe's HTTP, each request noted."""
+    """Run an authorization flow over the HTTP client of ``probe``; note each request in ``steps``."""
     from ferrule.client.connection.authorization import fetch_over
 
     fetch = fetch_over(lambda: probe.http)

@@ -1,7 +1,7 @@
-"""The hosts that the command line knows: where each keeps its servers, and how it spells one.
+"""The supported hosts: the files with their configurations.
 
-The places are as the hosts are commonly set up; they were not checked against every version of every host. A host that
-is missing here is served by ``json``: any file with an ``mcpServers`` object.
+The paths are those of common installations; they were not checked for every version of every host. For other hosts use
+``json``: any file with an ``mcpServers`` object. `ferrule.cli.hosts.entries` has the forms of entries.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ferrule.cli.hosts.entries import codex_entry, common_entry, copilot_entry, goose_entry
+from ferrule.cli.hosts.formats import format_of
 from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config
+from ferrule.wire.json_types import is_mapping
 
-__all__ = ["HOSTS", "Host", "known_servers", "read_servers", "to_plain_entry"]
+__all__ = ["HOSTS", "Host", "known_servers", "read_servers"]
 
 
 def _application_data(*parts: str) -> Path:
-    """Where desktop programs of this platform keep their settings."""
+    """Return the folder in which desktop programs of this platform keep their settings."""
     if sys.platform == "darwin":
         return Path.home().joinpath("Library", "Application Support", *parts)
     if sys.platform == "win32":
@@ -27,19 +30,38 @@ def _application_data(*parts: str) -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config").joinpath(*parts)
 
 
+def _folder(variable: str, name: str) -> Path:
+    """Return the folder that a variable names, else one in the home of this user."""
+    given = os.environ.get(variable)
+    return Path(given) if given else Path.home() / name
+
+
+def _zed_folder() -> Path:
+    if sys.platform == "darwin":  # not where other programs of this platform have their settings
+        return Path.home() / ".config" / "zed"
+    return _application_data("Zed" if sys.platform == "win32" else "zed")
+
+
+def _goose_folder() -> Path:
+    if sys.platform == "win32":
+        return _application_data("Block", "goose", "config")
+    return Path.home() / ".config" / "goose"
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One host.
 
     Attributes:
-        name: on our command line.
-        title: as people call it.
-        user_file: its configuration for this user.
-        project_file: its configuration for a project folder, relative to that; ``None``: it has none.
-        key: the member that holds the servers.
-        url_key: how an entry names a URL; ``None``: this host starts processes only.
-        names_type: entries say ``"type": "stdio"`` or ``"http"``.
-        restart: what the user must do for the host to see a change.
+        name: its name on the command line.
+        title: its name for people.
+        user_file: the configuration of this user.
+        project_file: the configuration of a project, relative to the project's folder; ``None`` without.
+        key: the member of the configuration with the servers.
+        url_key: the key of an entry for a URL; ``None`` if the host only starts processes.
+        names_type: whether entries have ``"type": "stdio"`` or ``"http"``.
+        write: ``(plain entry, name)`` returns an entry of a form of its own; ``None`` for the common form.
+        restart: the instruction for users to make the host read a change.
     """
 
     name: str
@@ -49,6 +71,7 @@ class Host:
     key: str = "mcpServers"
     url_key: str | None = "url"
     names_type: bool = False
+    write: Callable[[Mapping[str, Any], str], dict[str, Any]] | None = None
     restart: str = "Restart it to see the server."
 
     def path(self, project: Path | None = None) -> Path:
@@ -63,17 +86,23 @@ class Host:
             raise ValueError(f"{self.title} has no configuration per project")
         return project / self.project_file
 
-    def entry(self, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a plain entry (``command``, ``args``, ``env``, or ``url``, ``headers``) as this host spells it.
+    def entry(self, plain: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """Return a plain entry (``command``, ``args``, ``env``, or ``url``, ``headers``) in the form of this host.
+
+        Args:
+            plain: the entry.
+            name: the name of the server.
 
         Raises:
-            ValueError: it is a URL, and this host starts processes only.
+            ValueError: this host cannot have such an entry.
         """
+        if "url" in plain and self.url_key is None:
+            raise ValueError(f"{self.title} starts processes only")
+        if self.write is not None:
+            return self.write(plain, name)
         if "url" not in plain:
             return {"type": "stdio", **plain} if self.names_type else dict(plain)
-        if self.url_key is None:
-            raise ValueError(f"{self.title} starts processes only")
-        made = {(self.url_key if key == "url" else key): value for key, value in plain.items()}
+        made = {(self.url_key or "url" if key == "url" else key): value for key, value in plain.items()}
         return {"type": "http", **made} if self.names_type else made
 
 
@@ -126,22 +155,86 @@ HOSTS: Final[dict[str, Host]] = {
             url_key="httpUrl",
             restart="New sessions of Gemini CLI see it; /mcp shows its state.",
         ),
+        Host(
+            "codex",
+            "Codex",
+            lambda: _folder("CODEX_HOME", ".codex") / "config.toml",
+            ".codex/config.toml",
+            key="mcp_servers",
+            write=codex_entry,
+            restart="New sessions of Codex see it; /mcp shows its state. A project has to be trusted.",
+        ),
+        Host(
+            "copilot-cli",
+            "GitHub Copilot CLI",
+            lambda: _folder("COPILOT_HOME", ".copilot") / "mcp-config.json",
+            ".github/mcp.json",
+            write=copilot_entry,
+            restart="New sessions of Copilot see it; /mcp show lists it.",
+        ),
+        Host(
+            "zed",
+            "Zed",
+            lambda: _zed_folder() / "settings.json",
+            ".zed/settings.json",
+            key="context_servers",
+            restart="Zed starts it at once; the settings of its agent show its state.",
+        ),
+        Host(
+            "goose",
+            "Goose",
+            lambda: _goose_folder() / "config.yaml",
+            key="extensions",
+            write=goose_entry,
+            restart="New sessions of Goose see it.",
+        ),
+        Host(
+            "lm-studio",
+            "LM Studio",
+            lambda: Path.home() / ".lmstudio" / "mcp.json",
+            restart="Switch it on in the Program tab of LM Studio.",
+        ),
+        Host(
+            "antigravity",
+            "Antigravity",
+            lambda: Path.home() / ".gemini" / "antigravity" / "mcp_config.json",
+            url_key="serverUrl",
+            restart="Press Refresh in Antigravity, Manage MCP Servers.",
+        ),
+        Host(
+            "antigravity-cli",
+            "Antigravity CLI",
+            lambda: Path.home() / ".gemini" / "config" / "mcp_config.json",
+            ".agents/mcp_config.json",
+            url_key="serverUrl",
+            restart="New sessions of Antigravity CLI see it.",
+        ),
     )
 }
-"""By name, in the order in which they are searched."""
+"""The hosts by name, in the order in which they are searched."""
 
 
-def to_plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Any host's entry with ``url`` for a URL, as another host's is made of it."""
-    made = dict(entry)
-    for key in ("serverUrl", "httpUrl"):
-        if key in made:
-            made.setdefault("url", made.pop(key))
-    return made
+_OTHER_FORMATS: Final = frozenset({".toml", ".yaml", ".yml"})
+
+
+def _load_other(path: Path) -> Mapping[str, Any]:
+    """Return the document in a TOML or YAML file.
+
+    Raises:
+        ConfigError: it is malformed, or not an object.
+        OSError: it cannot be read.
+    """
+    try:
+        document = format_of(path).parse(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not is_mapping(document):
+        raise ConfigError(f"{path} is empty or no object; a configuration is an object")
+    return document
 
 
 def read_servers(path: Path, key: str | None = None) -> dict[str, Any]:
-    """Return the entries in a configuration file, by name, as they are; empty where there is no such file.
+    """Return the entries in a configuration file, by name, in the common form; empty where there is no such file.
 
     Args:
         key: the member that holds them; ``None``: ``mcpServers`` or ``servers``.
@@ -150,12 +243,14 @@ def read_servers(path: Path, key: str | None = None) -> dict[str, Any]:
         ConfigError: the file is malformed.
     """
     try:
-        document = load_config(path)
+        document = load_config(path) if path.suffix.lower() not in _OTHER_FORMATS else _load_other(path)
     except FileNotFoundError:
         return {}
     found = find_servers(document, str(path), key)
     if found is not None:
-        return dict(found)
+        # An entry that is null stays, so that a command that names it says so.
+        read = {name: common_entry(entry) for name, entry in found.items()}
+        return {name: entry for name, entry in read.items() if entry is not None or found[name] is None}
     return {path.stem: dict(document)} if key is None and is_entry(document) else {}
 
 

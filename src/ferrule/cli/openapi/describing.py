@@ -1,11 +1,11 @@
-"""What an OpenAPI description would give as tools: ``ferrule list openapi.json``."""
+"""Shows the tools that an OpenAPI description would have: ``ferrule list openapi.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.cli.inspecting import estimate_tokens
+from ferrule.checks.tokens import estimate_tokens
 from ferrule.cli.openapi.descriptions import usable_operations
 
 __all__ = ["picture_of"]
@@ -15,8 +15,8 @@ def picture_of(description: Any, chosen: Sequence[Any]) -> dict[str, Any]:
     """Return the operations that are exposed, as JSON: names, skipped ones, repairs, size of the list.
 
     Args:
-        description: as read.
-        chosen: operations that are exposed.
+        description: the description.
+        chosen: the operations that are exposed.
     """
     operations: list[dict[str, Any]] = []
     repaired: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def picture_of(description: Any, chosen: Sequence[Any]) -> dict[str, Any]:
 
 
 def _size(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    from ferrule.app.search.tools import MAX_LISTED
+    from ferrule.search.definitions import MAX_LISTED
     from ferrule.wire.codec import encode_str
 
     text = encode_str(tools)

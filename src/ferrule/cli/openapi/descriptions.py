@@ -1,7 +1,7 @@
 """OpenAPI descriptions as TARGET: ``ferrule run openapi.json``, ``ferrule list openapi.yaml``.
 
-Nothing is exposed by itself, and where the API is comes from the command line, never from the description: both are
-asked for with what can be copied.
+The command line has to name the operations to expose and the base URL of the API; the description's own servers are
+never used by default. The errors for both have options that can be copied.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _SHOWN_TAGS = 8
 
 
 class DescriptionOptions:
-    """What the command line says of an API.
+    """The options of the command line for an API.
 
     Args:
-        base_url: where it is.
-        include, exclude: patterns of `ferrule.expose`.
-        headers: sent with each request.
-        auth_env: the environment variable with its token or key.
+        base_url: the base URL of the API.
+        include, exclude: patterns of `ferrule.expose` for operations.
+        headers: headers of each request.
+        auth_env: the environment variable with the API's token or key.
     """
 
     __slots__ = ("auth_env", "base_url", "exclude", "headers", "include")
@@ -68,15 +68,15 @@ class DescriptionOptions:
 
     @property
     def are_given(self) -> bool:
-        """Whether something is said that only a description needs."""
+        """Whether an option is given that applies to a description only."""
         return bool(self.base_url or self.include or self.exclude or self.auth_env)
 
 
 def choice_options(command: CommandT) -> CommandT:
     """Return a command with ``--include`` and ``--exclude``."""
     helps = {
-        "exclude": "Of an OpenAPI description: operations that are not exposed. Repeatable.",
-        "include": "Of an OpenAPI description: operations that are exposed: '*', tag:NAME, 'GET /path'. Repeatable.",
+        "exclude": "For an OpenAPI description: operations that are not exposed. Repeatable.",
+        "include": "For an OpenAPI description: operations that are exposed: '*', tag:NAME, 'GET /path'. Repeatable.",
     }
     for name, text in helps.items():
         command = click.option(f"--{name}", name, multiple=True, metavar="PATTERN", help=text)(command)
@@ -84,11 +84,11 @@ def choice_options(command: CommandT) -> CommandT:
 
 
 def is_description(target: str, *, is_asked: bool = False) -> bool:
-    """Return whether a target is an OpenAPI description: a file that says so, or the URL of a JSON or YAML file.
+    """Return whether a target is an OpenAPI description: a file with its keys, or the URL of a JSON or YAML file.
 
     Args:
-        target: as typed.
-        is_asked: options for a description were given, so that any URL is one.
+        target: the TARGET as typed.
+        is_asked: whether options for a description were given: then any URL is one.
     """
     if target.startswith(("http://", "https://")):
         return is_asked or target.partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES)
@@ -103,7 +103,7 @@ def is_description(target: str, *, is_asked: bool = False) -> bool:
 
 
 def _says_so(data: bytes) -> bool:
-    """Return whether JSON, the configuration of a host perhaps, is a description; one that is broken counts as one."""
+    """Return whether JSON, which may also be a host's configuration, is a description, even a malformed one."""
     from ferrule.wire.codec import decode
     from ferrule.wire.faults import DecodeError
     from ferrule.wire.json_types import is_object
@@ -116,10 +116,10 @@ def _says_so(data: bytes) -> bool:
 
 
 def read_target_description(target: str) -> Any:
-    """Return the description of a target, read.
+    """Read a target and return its description.
 
     Raises:
-        Quit: it cannot be read.
+        Quit: the description cannot be read.
     """
     from ferrule.expose import NotADescription, read_openapi
 
@@ -133,10 +133,10 @@ def chosen_operations(description: Any, target: str, options: DescriptionOptions
     """Return the operations that ``--include`` and ``--exclude`` name.
 
     Args:
-        description: as read.
-        target: as typed, for messages.
+        description: the description.
+        target: the TARGET as typed, for messages.
         options: the options of the command line.
-        command: the command and its target so far, for messages.
+        command: the command with its target, for messages.
 
     Raises:
         click.UsageError: no ``--include`` was given, or a pattern matches nothing.
@@ -208,7 +208,7 @@ def serve_description(target: str, options: DescriptionOptions) -> Any:
     """Return a server for a description.
 
     Raises:
-        click.UsageError: something is missing or matches nothing.
+        click.UsageError: the base URL or ``--include`` is missing, or a pattern matches nothing.
         Quit: the description cannot be read.
     """
     from ferrule.expose import NotADescription, from_openapi
@@ -231,7 +231,7 @@ def serve_description(target: str, options: DescriptionOptions) -> Any:
         )
     except (NotADescription, OSError, ImportError) as error:
         raise _unreadable(error) from error
-    except ValueError as error:  # a pattern that matches nothing, a base URL that is none
+    except ValueError as error:  # a pattern that matches nothing, or an invalid base URL
         hint = "" if "base_url" in str(error) else f"\n`ferrule list {shlex.quote(target)}` shows what there is."
         raise click.UsageError(f"{str(error).replace('base_url', '--base-url')}{hint}") from error
 

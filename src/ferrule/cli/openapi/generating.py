@@ -1,8 +1,8 @@
-"""A server file made of an OpenAPI description, to be curated by hand: ``ferrule new --from openapi.json server.py``.
+"""Makes a server file from an OpenAPI description, for editing by hand: ``ferrule new --from openapi.json server.py``.
 
-One typed function for each operation. The file depends on the library's public names only, not on the description: what
-it says is what happens, and people change it. Its text comes from a foreign document, so that every name is made an
-identifier and every text a literal.
+It has one typed function for each operation, and uses only public names of the library, not the description, so that
+users can change every part. The description is a foreign document, so every name is converted to an identifier and
+every text to a literal.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ def server_file(description: Any, operations: Sequence[Any], *, base_url: str, i
     """Return the text of a Python file with a server.
 
     Args:
-        description: as read.
-        operations: that become functions.
+        description: the description.
+        operations: the operations that become functions.
         base_url: the base URL of the API.
-        is_url_from_document: the URL is that of the document, and not given by the user; the file asks to check it.
+        is_url_from_document: whether the URL comes from the description and not from the user; a comment in the file
+            then asks to check it.
     """
     names = _Names(_TAKEN)
-    parts = [_function(operation, names.take(operation.name)) for operation in operations]
+    parts = [_function(operation, names.reserve(operation.name)) for operation in operations]
     code = "\n\n".join(part.strip("\n") + "\n" for part in parts)
     typing = [name for name in ("Any", "Literal") if re.search(rf"\b{name}\b", code)]
     key = _header_key(operations)
@@ -81,7 +82,7 @@ def server_file(description: Any, operations: Sequence[Any], *, base_url: str, i
 
 
 def _header_key(operations: Iterable[Any]) -> tuple[str, str | None] | None:
-    """Return the header of the credentials, and the word before them; ``None`` where no header holds any."""
+    """Return the header of the credentials, and the scheme before them; ``None`` if no header has credentials."""
     for operation in operations:
         for alternative in operation.security:
             for key in alternative:
@@ -102,7 +103,7 @@ class _Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
-    def take(self, text: str) -> str:
+    def reserve(self, text: str) -> str:
         name = re.sub(r"\W+", "_", text.encode("ascii", "ignore").decode()).strip("_") or "value"
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
         if name[0].isdigit():
@@ -153,7 +154,7 @@ class _Argument:
     def __init__(self, name: str, names: _Names, schema: dict[str, Any]) -> None:
         part: Any = schema["properties"][name]
         self.name = name
-        self.identifier = names.take(name)
+        self.identifier = names.reserve(name)
         self.is_required = name in schema.get("required", ())
         self.annotation = _annotation(part, schema.get("$defs", {}), 0)
         found = part.get("description") if is_object(part) else None
@@ -166,7 +167,7 @@ def _broken(start: str, parts: Sequence[str], end: str, indent: int = 4) -> str:
 
 
 def _broken_dict(part: str, indent: int) -> str:
-    """Return ``name={…}`` with one member a line, where it would be longer than a line."""
+    """Return ``name={…}``, with one member per line if it is too long for one line."""
     if len(part) + indent < _LINE or not part.endswith("}") or "={" not in part:
         return part
     name, _, members = part[:-1].partition("={")
@@ -220,7 +221,7 @@ def _hints(operation: Any) -> str:
 
 
 def _sent(operation: Any, arguments: dict[str, _Argument]) -> list[str]:
-    """Return the arguments of `APIClient.request` behind method and path."""
+    """Return the arguments of `APIClient.request` after method and path."""
     made: list[str] = []
     styles: dict[str, str] = {}
     joined: list[str] = []

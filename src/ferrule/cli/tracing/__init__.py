@@ -1,1 +1,1 @@
-"""Recording what passes between a host and a server."""
+"""Records the messages between a host and a server."""

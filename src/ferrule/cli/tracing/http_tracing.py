@@ -1,13 +1,14 @@
-"""Between a host that speaks HTTP and a server that does: every request is passed on, every message is recorded.
+"""A proxy between an HTTP host and an HTTP server, which forwards every request and records every message.
 
-The host is given the address here in the server's place. Paths, queries, headers and bodies pass as they are; only what
-belongs to one connection stays (``Host``, ``Connection``, and compression, because a recording is to be read).
+The host connects to this address in place of the server's. Paths, queries, headers and bodies are forwarded unchanged,
+without the headers of one connection (``Host``, ``Connection``) and without compression, so that recordings are
+readable.
 
-The rule that a newcomer would break: an event stream must pass piece by piece, and a host that goes away must take the
-request to the server with it; both are how the protocol is meant to work.
+An event stream is forwarded piece by piece, and the request to the server ends when the host disconnects, as the
+protocol requires.
 
-A web page must not reach the server through this address: it would borrow the headers that are added here. What a
-browser sends for a page of another machine is refused by its ``Origin``, a rebound name by its ``Host``.
+A web page must not reach the server through this address, since its requests would get the headers that are added here.
+Requests of pages of another machine are refused by their ``Origin``, those to a rebound name by their ``Host``.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ _OF_ONE_CONNECTION: Final = frozenset(
 
 
 class HttpTrace:
-    """An ASGI callable in front of one endpoint.
+    """An ASGI application that forwards to one endpoint.
 
     Args:
-        url: the URL of the endpoint. Other paths of its server (metadata of an authorization, say) are passed on, too.
-        recorder: hears each message of the endpoint.
-        http: to speak to the server with.
-        headers: to add to each request; lower-case names.
-        is_local: take only requests that name this machine as their host, and come from no page of another one, so
-            that no web page can reach the server through this address.
+        url: the URL of the endpoint. Other paths of its server (such as authorization metadata) are forwarded too.
+        recorder: records each message of the endpoint.
+        http: the HTTP client for requests to the server.
+        headers: headers to add to each request; with lower-case names.
+        is_local: accept only requests whose ``Host`` is this machine and whose ``Origin``, if any, is a page of it, so
+            that other web pages cannot reach the server through this address.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class HttpTrace:
             return
         try:
             await self._pass_back(response, send, is_traced)
-        except FerruleError as error:  # it broke off; so does what the host gets
+        except FerruleError as error:  # the server's response broke off, so the one to the host is broken off too
             self._recorder.note("server", f"broken off: {error}".encode())
         finally:
             with anyio.CancelScope(shield=True):
@@ -121,7 +122,7 @@ class HttpTrace:
         ]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        hearing = _Hearing(self._recorder, kind == "text/event-stream", response.status) if is_traced else None
+        hearing = _ResponseReader(self._recorder, kind == "text/event-stream", response.status) if is_traced else None
         while piece := await response.receive():
             if hearing is not None:
                 hearing.feed(piece)
@@ -131,8 +132,8 @@ class HttpTrace:
         await send({"type": "http.response.body", "body": b""})
 
 
-class _Hearing:
-    """Finds the messages in an answer."""
+class _ResponseReader:
+    """Finds the messages in the body of a response, and records them."""
 
     def __init__(self, recorder: Recorder, is_stream: bool, status: int) -> None:
         self._recorder = recorder
@@ -141,7 +142,7 @@ class _Hearing:
         self._body = bytearray()
 
     def feed(self, piece: bytes) -> None:
-        """The next piece."""
+        """Take the next piece of the body."""
         if self._events is None:
             if len(self._body) < MAX_BODY_BYTES:
                 self._body += piece
@@ -151,7 +152,7 @@ class _Hearing:
                 self._recorder.note("server", event.data)
 
     def finish(self) -> None:
-        """The answer has ended."""
+        """Record the rest, after the body has ended."""
         if self._body:
             self._recorder.note("server", bytes(self._body))
         elif self._events is None and self._status >= 400:
@@ -165,7 +166,7 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
 
 
 def _is_from_here(headers: Mapping[str, str]) -> bool:
-    """Return whether a request names this machine, and no page of another one made it."""
+    """Return whether the ``Host`` of a request is this machine, and its ``Origin``, if any, a page of it."""
     if not _names_this_machine(headers.get("host", "")):
         return False
     origin = headers.get("origin")

@@ -1,85 +1,78 @@
-"""Recordings of what a host and a server say: one JSON object per line, and the conversation test that it makes.
+"""Recordings of messages between a host and a server, as JSON lines, and their conversion to conversation tests.
 
-A line is ``{"at_s": seconds since the start, "from": "client" | "server", "message": …}``; a line that is not a message
-has ``"raw"`` instead. The recording holds everything that was said, secrets in arguments and results included, so
-a new file is readable by its owner only.
+`ferrule.testing.recordings.lines` describes the lines. Secrets are masked where their names or their forms show them;
+others may remain, so that a new file is readable by its owner only.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
+from ferrule.protocol.secret_forms import mask_secrets
+from ferrule.testing.recordings.lines import Line, Sender, read_recording
 from ferrule.wire.codec import decode, encode_str
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.revisions import LATEST_MODERN_VERSION, REVISIONS
 
 __all__ = ["Line", "Recorder", "conversation_of", "read_recording"]
 
-Sender = Literal["client", "server"]
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: when, who, what; ``message`` is ``None`` where it was none."""
-
-    at_s: float
-    sender: Sender
-    message: Any = None
-
-
 class Recorder:
-    """Writes a recording as it happens; any thread.
+    """Writes a recording line by line; for use from any thread.
 
     Args:
-        path: where to; an old recording is replaced.
-        clock: seconds.
+        path: the file; an old recording is replaced.
+        clock: returns a time in seconds.
+        masks: write `ferrule.protocol.secret_forms.MASK` in the place of secrets.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic, *, masks: bool = True) -> None:
         self._stream = open(path, "w", encoding="utf-8", errors="backslashreplace", opener=_open_private)  # noqa: SIM115 - closed by close()
         self._clock = clock
+        self._masks = masks
         self._start = clock()
         self._lock = threading.Lock()
 
     def note(self, sender: Sender, line: bytes) -> None:
-        """One line that passed."""
+        """Record one line."""
         if not line.strip():
             return
         try:
             found = {"message": decode(line)}
         except DecodeError:
             found = {"raw": line.decode("utf-8", "replace").rstrip("\r\n")}
+        if self._masks:
+            found = mask_secrets(found)
         with self._lock:
             at_s = round(self._clock() - self._start, 6)
             self._stream.write(encode_str({"at_s": at_s, "from": sender, **found}) + "\n")
             self._stream.flush()
 
     def close(self) -> None:
-        """The end."""
+        """Close the file."""
         self._stream.close()
 
 
 def _open_private(path: str, flags: int) -> int:
-    """A new file is its owner's alone, because there may be secrets in it; an old one keeps its permissions."""
+    """Open a file and return its descriptor; only the owner can read a new one. An old one keeps its permissions."""
     return os.open(path, flags, 0o600)
 
 
 def relay(source: Any, target: Any, note: Callable[[bytes], None]) -> None:
-    """Pass lines on, byte for byte, until the source (a binary file) ends; then close the target."""
+    """Copy lines unchanged until the source (a binary file) ends, then close the target."""
     try:
         for line in iter(source.readline, b""):
             note(line)
             target.write(line)
             target.flush()
-    except (OSError, ValueError):  # the other side is gone
+    except (OSError, ValueError):  # the reader of the target has ended
         pass
     finally:
         try:
@@ -88,29 +81,13 @@ def relay(source: Any, target: Any, note: Callable[[bytes], None]) -> None:
             pass
 
 
-def read_recording(path: Path) -> list[Line]:
-    """Return a recording.
-
-    Raises:
-        ValueError: a line is malformed.
-    """
-    found: list[Line] = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            entry = json.loads(text)
-            found.append(Line(float(entry["at_s"]), entry["from"], entry.get("message")))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: no line of a recording") from error
-    return found
-
-
 def conversation_of(lines: list[Line], comment: str = "Recorded with ferrule trace.") -> str:
     """Return a recording as the text of a conversation file (`ferrule.testing.conversations`).
 
-    Its ids of server requests and its sealed states differ in every run, so they become names.
+    Ids of server requests and sealed states differ in each run, so they are replaced by names.
 
     Raises:
-        ValueError: no revision was spoken in it.
+        ValueError: the recording has no handshake and no modern request, so its revision is unknown.
     """
     messages: list[tuple[Sender, dict[str, Any]]] = [
         (line.sender, found) for line in lines if (found := _dict(line.message))
@@ -145,13 +122,13 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 class _Names:
-    """Values that the server makes up: remembered in its lines, filled into the client's."""
+    """Values that the server chooses: found in its messages, and replaced by names in both sides' messages."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def server(self, message: dict[str, Any]) -> Any:
-        """Return a pattern: what was said, and names for what is made up."""
+        """Return a server's message as a pattern, with names for values that it chose."""
         made = _escaped(message)
         if "method" in message and "id" in message:
             made["id"] = self._first(message["id"], "question")
@@ -161,7 +138,7 @@ class _Names:
         return made
 
     def client(self, message: dict[str, Any]) -> Any:
-        """What to send: names for what the server made up before."""
+        """Return a client's message, with names for values that the server chose before."""
         made = _escaped(message)
         if "method" not in message and (name := self._known.get(encode_str(message.get("id")))):
             made["id"] = f"$is:{name}"

@@ -1,13 +1,13 @@
-"""Results that a server allows to be kept: for how long, and for whom (2026-07-28, "Caching").
+"""The cache of results that a server allows its client to keep, with their lifetime and scope (2026-07-28, "Caching").
 
 Results are kept as bytes, so every caller gets values of its own. A key is method and params; a ``private`` result
 also belongs to one authorization context, a ``public`` one to every client that shares the store. A change notification
-drops what it is about, and a result that was asked for before the change is not kept after it.
+removes the results that it makes outdated; the result of a request that was sent before the change is not kept.
 
-The store may be one that several processes share (``Client(…, cache=open_store("redis://…").cache)``). One that cannot
-be reached is an empty one: the server is asked.
+Several processes may share a store (``Client(…, cache=open_store("redis://…").cache)``). While a store cannot be
+reached, the client works as with an empty one: it sends each request to the server.
 
-The rule that a newcomer would break: a result of a request that carried answers or a state is never kept.
+A result of a request that carried answers or a state is never kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ __all__ = ["CacheStore", "MemoryCacheStore", "ResultCache", "context_of"]
 logger = logging.getLogger(__name__)
 
 MAX_TTL_MS: Final = 365 * 86_400_000
-"""A year: a server may say any number, and stores count milliseconds in 64 bits."""
+"""Maximum lifetime of a kept result, in milliseconds: a year. A server may send any number, and stores count
+milliseconds in 64 bits."""
 
 _PROCESS_WORD: Final = os.urandom(8).hex()
 _NUMBERS: Final = count(1)
@@ -39,23 +40,23 @@ _NUMBERS: Final = count(1)
 
 @runtime_checkable
 class HasCacheKey(Protocol):
-    """Credentials that can say for whom results may be kept."""
+    """Credentials that identify the authorization context of results."""
 
     @property
     def cache_key(self) -> str | None:
-        """The same text for everything that the server answers alike; ``None``: nothing may be shared."""
+        """Return one text for all credentials with which a server returns the same results; ``None``: share nothing."""
         ...
 
 
 def context_of(
     target: Target, auth: object, headers: Mapping[str, str], http: object, tls: TlsOptions | ssl.SSLContext | None
 ) -> tuple[str, str]:
-    """Return what a client's results are kept under: the server that gave them, and the authorization context.
+    """Return the two names under which a client's results are kept: of the server, and of the authorization context.
 
-    The context is all that may tell a server who asks: the whole URL with user and query, every header (cookies are
-    among them), the credential. A client has a context of its own, and shares nothing private, where a part of that
-    cannot be looked into: an ``auth=`` object without ``cache_key``, an HTTP client of the program's own, TLS settings
-    with a certificate.
+    The context covers everything by which a server may identify its caller: the whole URL with user and query, every
+    header (cookies too), the credential. A client gets a context of its own, and shares no private result, if a part
+    of that is not readable: an ``auth=`` object without ``cache_key``, the program's own HTTP client, TLS settings with
+    a certificate.
 
     Args:
         target: the server that is called.
@@ -65,7 +66,7 @@ def context_of(
         tls: `TlsOptions` or an `ssl.SSLContext`; ``None`` without.
 
     Returns:
-        Two texts that show no secret: what may be one is hashed.
+        Two texts without secrets: parts that may be secret are hashed.
     """
     from hashlib import sha256
 
@@ -83,7 +84,7 @@ def context_of(
 
 
 def _unique_name() -> str:
-    """Return a name that is used once, over all processes: a store may be shared by several."""
+    """Return a name that no other client uses, in this or another process: processes may share a store."""
     return f"{_PROCESS_WORD}-{os.getpid()}-{next(_NUMBERS)}"
 
 
@@ -103,9 +104,10 @@ class ResultCache:
         self._changes: dict[str, int] = {}
 
     async def get(self, method: str, params: Mapping[str, Any] | None) -> Any:
-        """Return a fresh result as JSON of the caller's own; ``None`` if none is kept."""
+        """Return a copy of a fresh result, as JSON; ``None`` if none is kept."""
         suffix = self._suffix(method, params)
         try:
+            # The private result first: it is more specific than a public one, which has no owner.
             for owner in (self.partition, ""):
                 found = await self._store.get(self._group(method), f"{owner}\n{suffix}")
                 if found is not None:
@@ -115,12 +117,13 @@ class ResultCache:
         return None
 
     def before(self, method: str) -> int:
-        """Return a mark to take before asking, for `put`."""
+        """Return a mark for `put`; call it before the request is sent."""
         return self._changes.get(method, 0)
 
     async def put(self, method: str, params: Mapping[str, Any] | None, result: Mapping[str, Any], mark: int) -> None:
-        """Keep a complete result for as long, and for whom, it says."""
+        """Keep a complete result for the lifetime and in the scope that it names; do nothing if it names none."""
         ttl_ms = result.get("ttlMs")
+        # The value comes from a peer: `True` is an int in Python, and `not ttl_ms > 0` is also true for NaN.
         if (
             isinstance(ttl_ms, bool)
             or not isinstance(ttl_ms, int | float)
@@ -128,6 +131,7 @@ class ResultCache:
             or self._changes.get(method, 0) != mark
         ):
             return
+        # The result of a later round depends on answers of the user (2026-07-28, "Caching").
         if params is not None and ("inputResponses" in params or "requestState" in params):
             return
         owner = "" if result.get("cacheScope") == "public" else self.partition
@@ -138,8 +142,9 @@ class ResultCache:
             logger.warning("The cache cannot be reached: %s", error)
 
     async def invalidate(self, *methods: str) -> None:
-        """Drop the results of these methods, and keep none of those that are being asked for now."""
+        """Remove the results of these methods; results of requests that are in flight now are not kept either."""
         for method in methods:
+            # Before the wait: a response that arrives meanwhile may have been made before the change.
             self._changes[method] = self._changes.get(method, 0) + 1
             try:
                 await self._store.drop(self._group(method))

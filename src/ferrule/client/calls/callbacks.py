@@ -1,11 +1,11 @@
-"""What a server may ask of its client: elicitation, sampling, roots, and what to answer.
+"""The handlers of a server's requests to its client: elicitation, sampling and roots.
 
 One set of handlers serves both eras: a legacy server's requests and a modern server's input rounds. The client
-declares exactly what it has handlers for; a question outside that is refused as the specification says, before any
-handler sees it.
+declares the capabilities that it has handlers for. Any other request is refused with the error that the specification
+names, before a handler is called.
 
-A handler takes the question's params, and if it has a second parameter the `ServerQuestion` around it. It may be sync
-(then it should be quick: it runs in the event loop) or async, and may give a plain value instead of the wire's type.
+A handler takes the request's params, and a `ServerQuestion` if it has a second parameter. It may be sync (it runs in
+the event loop, so it should be quick) or async, and may return a plain value instead of the specification's type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.client.settings import ElicitationHandler, Roots, SamplingHandler
+from ferrule.client.settings import ElicitationHandler, ExtensionRequestHandler, Roots, SamplingHandler
 from ferrule.kernel.signatures import parameters_of
 from ferrule.protocol.errors import InternalError, InvalidParams, MCPError, MethodNotFound
 from ferrule.wire.codec import convert, to_builtins
@@ -37,10 +37,10 @@ __all__ = ["QuestionHandlers", "SamplingRefused", "ServerQuestion"]
 
 @dataclass(frozen=True, slots=True)
 class ServerQuestion:
-    """Who asks, and in what connection.
+    """The server that asks a question, and the question's context.
 
     Attributes:
-        server: what the client calls the server (show it to the user).
+        server: the client's name for the server, to be shown to the user.
         protocol_version: the revision in use.
         key: the question's key in its input round; ``None`` for a legacy request.
         meta: the params' ``_meta``.
@@ -69,10 +69,13 @@ class QuestionHandlers:
 
     Args:
         elicitation: asks the user.
-        elicitation_modes: what ``elicitation`` can do: ``"form"``, ``"url"`` or both.
+        elicitation_modes: the modes that ``elicitation`` supports: ``"form"``, ``"url"`` or both.
         sampling: asks the model.
         sampling_tools: whether ``sampling`` can offer tools to the model.
-        roots: what to show.
+        roots: the roots, or a function that returns them.
+
+    Attributes:
+        of_extensions: the handlers of requests that extensions define, by method.
     """
 
     def __init__(
@@ -89,11 +92,12 @@ class QuestionHandlers:
         self._sampling = None if sampling is None else _two_arguments(sampling)
         self._sampling_tools = sampling_tools
         self._roots = roots
+        self.of_extensions: dict[str, ExtensionRequestHandler] = {}
         if not self._modes or not self._modes <= {"form", "url"}:
             raise ValueError("elicitation_modes are 'form', 'url' or both")
 
     def capabilities(self, revision: Revision) -> dict[str, Any]:
-        """Return what to declare to a server of ``revision``."""
+        """Return the capabilities to declare to a server of ``revision``."""
         found: dict[str, Any] = {}
         if self._elicitation is not None:
             found["elicitation"] = {mode: {} for mode in sorted(self._modes)}
@@ -108,8 +112,8 @@ class QuestionHandlers:
 
         Raises:
             MethodNotFound: the client has no handler for it.
-            InvalidParams: malformed, or beyond what was declared.
-            MCPError: what a handler raised for the server to see.
+            InvalidParams: the params are malformed, or use a capability that was not declared.
+            MCPError: the handler raised it; the server receives it unchanged.
         """
         if method == "elicitation/create" and self._elicitation is not None:
             return await self._elicit(params, question)
@@ -117,6 +121,9 @@ class QuestionHandlers:
             return await self._sample(params, question)
         if method == "roots/list" and self._roots is not None:
             return cast("dict[str, Any]", to_builtins(ListRootsResult(await self._list_roots())))
+        if method in self.of_extensions:
+            answer = await _awaited(_two_arguments(self.of_extensions[method])(params or {}, question))
+            return {} if answer is None else cast("dict[str, Any]", to_builtins(answer))
         raise MethodNotFound(method)
 
     async def _elicit(self, params: Mapping[str, Any] | None, question: ServerQuestion) -> dict[str, Any]:
@@ -145,7 +152,7 @@ class QuestionHandlers:
 
 
 def _elicit_result(answer: Any) -> Any:
-    """The wire's shape of the plain values that a handler may give."""
+    """Return the plain value of a handler as an `ElicitResult`; see `ElicitationHandler` for the values."""
     if answer is None:
         return ElicitResult("decline")
     if isinstance(answer, Mapping) and "action" not in cast("Mapping[str, Any]", answer):
@@ -163,7 +170,7 @@ def _root(root: Any) -> Root:
 
 
 def _two_arguments(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler that is always called with params and question."""
+    """Return a function that takes params and question, and calls a handler with as many of them as it accepts."""
     try:
         parameters = parameters_of(handler)
     except (TypeError, ValueError):
@@ -193,7 +200,8 @@ def _typed(params: Mapping[str, Any] | None, type_: Any, method: str) -> Any:
 def _shaped(answer: Any, type_: Any, what: str) -> dict[str, Any]:
     """Return a handler's answer as JSON, checked against the type of the specification.
 
-    A malformed answer is the mistake of this program, and is not sent.
+    Raises:
+        InternalError: the answer does not fit; it is this program's mistake, and is not sent.
     """
     raw = to_builtins(answer)
     try:

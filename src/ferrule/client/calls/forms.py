@@ -41,41 +41,41 @@ async def decline(params: ElicitRequestParams, question: ServerQuestion) -> Elic
 
 
 async def ask_at_terminal(params: ElicitRequestParams, question: ServerQuestion) -> ElicitResult:
-    """Ask on stderr and read from stdin, field by field; an empty line takes the default, Ctrl-D cancels.
+    """Ask on stderr and read the answers from stdin, field by field; an empty line selects the default, Ctrl-D cancels.
 
-    Serves forms and URLs: a URL is shown in full, never opened. Two questions at once wait for each other. What the
-    server wrote cannot steer the terminal: control characters are written out (see `terminal_safe`).
+    It handles forms and URLs: a URL is shown in full and never opened. A second question waits for the end of the first
+    one. Control characters in the server's text are escaped (see `terminal_safe`).
     """
     return cast("ElicitResult", await _in_turn("ask", params, question))
 
 
 async def sample_at_terminal(params: CreateMessageRequestParams, question: ServerQuestion) -> str:
-    """Let the person at the terminal answer in the model's place, in one line; an empty line or Ctrl-D refuses.
+    """Return one line that the user types at the terminal in place of the model's answer.
 
     For trying a server out without a model.
 
     Raises:
-        SamplingRefused: they refused.
+        SamplingRefused: the user typed an empty line or Ctrl-D.
     """
     return cast("str", await _in_turn("sample", params, question))
 
 
 async def _in_turn(what: str, params: Any, question: ServerQuestion) -> Any:
-    """Ask in a thread, one question after the other."""
+    """Return the result of the method ``what`` of a `_Form`, called in a thread; questions wait for each other."""
     async with _terminal():
         unwanted = threading.Event()
         try:
             asked = getattr(_Form(unwanted), what)
             return await anyio.to_thread.run_sync(asked, params, question, abandon_on_cancel=True)
         finally:
-            unwanted.set()  # or the thread would wait for a line, and the interpreter at its end for the thread
+            unwanted.set()  # otherwise the thread waits for a line, and the interpreter's exit waits for the thread
 
 
 _locks: dict[int, anyio.Lock] = {}
 
 
 def _terminal() -> anyio.Lock:
-    """One question at a time per event loop."""
+    """Return the lock that makes questions of one event loop wait for each other."""
     from ferrule.transports.watch import runs_on_trio
 
     if runs_on_trio():
@@ -96,7 +96,7 @@ class _Form:
         self._unwanted = unwanted
 
     def ask(self, params: ElicitRequestParams, question: ServerQuestion) -> ElicitResult:
-        """Field by field, and whether to send it."""
+        """Ask for each field, then whether to send the answers, and return the result."""
         _print(f"\n{question.server} asks: {params.message}\n")
         try:
             if params.mode == "url":
@@ -107,12 +107,14 @@ class _Form:
             required = set(cast("list[str]", schema.get("required") or []))
             content = {name: self._field(name, field, name in required) for name, field in properties.items()}
             given = {name: value for name, value in content.items() if value is not None}
+            if len(properties) == 1 and all(field.get("type") == "boolean" for field in properties.values()):
+                return ElicitResult("accept", content=given)  # yes or no was the question: it is not asked twice
             return ElicitResult("accept", content=given) if self._yes("  Send this?") else ElicitResult("decline")
         except EOFError:
             return ElicitResult("cancel")
 
     def sample(self, params: CreateMessageRequestParams, question: ServerQuestion) -> str:
-        """Return one line that the person types instead of the model."""
+        """Return one line that the user types for the model; raise `SamplingRefused` for an empty one."""
         _print(f"\n{question.server} asks your model (at most {params.max_tokens} tokens):\n")
         if params.system_prompt:
             _print(f"  system: {params.system_prompt}\n")
@@ -130,7 +132,8 @@ class _Form:
     def _field(self, name: str, field: Mapping[str, Any], is_required: bool) -> Any:
         choices = _choices(field)
         label = field.get("title") or name
-        hint = f" {sorted(choices)}" if choices else f" ({field.get('type', 'text')})"
+        kind = "y/n" if field.get("type") == "boolean" else field.get("type", "text")
+        hint = f" {sorted(choices)}" if choices else f" ({kind})"
         default = f" [{field['default']}]" if "default" in field else ""
         if field.get("description"):
             _print(f"  {field['description']}\n")
@@ -152,7 +155,7 @@ class _Form:
 
     def _read(self, prompt: str) -> str:
         _print(prompt)
-        if sys.platform != "win32" and sys.stdin.isatty():  # Windows ends a read at its console by itself
+        if sys.platform != "win32" and sys.stdin.isatty():  # on Windows, `select` takes sockets only
             while not select.select([sys.stdin], [], [], _LOOK_S)[0]:
                 if self._unwanted.is_set():
                     raise EOFError

@@ -1,6 +1,6 @@
-"""Results of a server with their types: lists page by page, kept where the server allows it, without broken members.
+"""Reads results of a server with their types: lists page by page, from the cache where allowed, without broken items.
 
-Lists follow their cursors to the end within a bound; an empty cursor is a cursor.
+Cursors of a list are followed to its end, for a bounded number of pages. An empty text is a valid cursor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ferrule.wire.types import ListToolsResult, Prompt, Resource, ResourceTempla
 
 if TYPE_CHECKING:
     from ferrule.client.calls.cache import ResultCache
-    from ferrule.client.calls.requests import MakeHeaders, RequestSender
+    from ferrule.client.calls.request_sender import MakeHeaders, RequestSender
     from ferrule.client.calls.tool_metadata import ToolMetadata
 
 __all__ = ["ResultReader"]
@@ -40,7 +40,7 @@ _LISTED: Final[Mapping[str, tuple[str, Any, str]]] = {
     "resources/list": ("resources", Resource, "uri"),
     "resources/templates/list": ("resourceTemplates", ResourceTemplate, "uriTemplate"),
 }
-"""List → the member of its result, the type of what is in it, and the field that names one."""
+"""Method of a list → the member of its result that holds the items, their type, and the field with an item's name."""
 
 
 class ResultReader:
@@ -49,9 +49,9 @@ class ResultReader:
     Args:
         requests: sends requests.
         cache: keeps results.
-        metadata: remembers what listed tools declare.
-        target: whose server it is.
-        label: returns what to call it.
+        metadata: remembers the declarations of listed tools.
+        target: the server that the client calls.
+        label: returns the server's name for messages.
     """
 
     def __init__(
@@ -71,60 +71,70 @@ class ResultReader:
 
     @property
     def mirrors_headers(self) -> bool:
-        """Whether calls mirror parameters into HTTP headers, which only listed tools name."""
+        """Whether calls mirror parameters into HTTP headers; the definition of a listed tool names these parameters."""
         session = self._requests.sessions.current
         return self._is_http and session is not None and session.revision.mirrors_headers
 
     def mirrored(self, name: str, arguments: Mapping[str, Any] | None) -> MakeHeaders | None:
-        """Return what makes the headers that mirror the arguments of a call; ``None`` where there are none."""
+        """Return a function that makes the headers that mirror the arguments of a call; ``None`` if there are none."""
         if not self.mirrors_headers:
             return None
         metadata = self.metadata
         return lambda: metadata.headers(name, arguments)
 
     async def all_tools(self) -> list[Tool]:
-        """Return every tool, and remember what they declare."""
+        """Return every tool, and remember their declarations."""
         return await self.all("tools/list", ListToolsResult, lambda page: page.tools)
 
     async def forget_tools(self) -> None:
-        """Drop the kept list of tools, and read it again."""
+        """Remove the list of tools from the cache, and read it again."""
         await self._cache.invalidate("tools/list")
         await self.all_tools()
 
-    async def page(self, method: str, type_: type[T], cursor: str | None) -> T:
-        """Return one page of a list.
+    async def page(self, method: str, type_: type[T], cursor: str | None, more: Mapping[str, Any] | None = None) -> T:
+        """Return one page of a list; ``more`` are further params of the request.
 
         Raises:
             BadServerResponse: it is malformed beyond its members.
         """
-        params = None if cursor is None else {"cursor": cursor}
+        params: Mapping[str, Any] | None = more if cursor is None else {**(more or {}), "cursor": cursor}
         page = self.typed(await self.cached(method, params), type_, method)
         return cast("T", self.seen(page)) if isinstance(page, ListToolsResult) else page
 
-    async def all(self, method: str, type_: type[T], items: Callable[[T], list[Any]]) -> list[Any]:
-        """Return the members of all pages; ``items`` takes them out of one page.
+    async def all(
+        self, method: str, type_: type[T], items: Callable[[T], list[Any]], more: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """Return the items of all pages.
+
+        Args:
+            method, type_: the request, and the type of its result.
+            items: returns the items of one page.
+            more: further params of each request.
 
         Raises:
-            TooManyPages: the list does not end.
+            TooManyPages: the list has more than `MAX_PAGES` pages.
         """
         try:
-            return await self._all_pages(method, type_, items)
+            return await self._all_pages(method, type_, items, more)
         except _CursorRefused as refused:
             # A cached page may be older than the lifetime of its cursor: start again, once.
             await self._cache.invalidate(method)
             try:
-                return await self._all_pages(method, type_, items)
+                return await self._all_pages(method, type_, items, more)
             except _CursorRefused as again:
                 raise again.error from refused.error
 
-    async def _all_pages(self, method: str, type_: type[T], items: Callable[[T], list[Any]]) -> list[Any]:
+    async def _all_pages(
+        self, method: str, type_: type[T], items: Callable[[T], list[Any]], more: Mapping[str, Any] | None
+    ) -> list[Any]:
         found: list[Any] = []
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
-                page = await self.page(method, type_, cursor)
+                page = await self.page(method, type_, cursor, more)
             except RemoteError as error:
+                # Without a cursor the same code is an error of the request itself.
                 if cursor is not None:
                     if error.code == JsonRpcErrorCode.INVALID_PARAMS:
                         raise _CursorRefused(error) from error
@@ -134,6 +144,7 @@ class ResultReader:
                 raise
             found += items(page)
             cursor = cast("Any", page).next_cursor
+            # Not `if not cursor`: an empty text is a valid cursor ("Pagination").
             if cursor is None:
                 return found
             if cursor in seen:
@@ -148,7 +159,7 @@ class ResultReader:
         raise TooManyPages(f"{method} has more than {MAX_PAGES} pages")
 
     def seen(self, page: Any) -> Any:
-        """Remember what tools declare; on HTTP leave out those that cannot be called."""
+        """Remember the tools of a page and return the page; over HTTP without tools that cannot be called."""
         refused = self.metadata.learn(page.tools, checks_headers=self.mirrors_headers)
         for name, why in refused.items():
             logger.warning("The tool %r of %s is left out: %s", name, self._label(), why)
@@ -160,18 +171,32 @@ class ResultReader:
 
     async def cached(self, method: str, params: Mapping[str, Any] | None, **options: Any) -> Any:
         """Return the raw result of a request, from the cache where the server allows it to be kept."""
-        session = self._requests.sessions.current
-        if session is None or not session.revision.has_cache_hints or options.get("meta"):
+        if not self._has_hints() or options.get("meta"):
             return await self._requests.request(
                 method, params, **options
-            )  # what a caller puts in ``_meta`` may change the result
+            )  # the caller's own keys in ``_meta`` may change the result
         kept = await self._cache.get(method, params)
-        if kept is not None:
-            return kept
+        return await self.fetched(method, params, **options) if kept is None else kept
+
+    def _has_hints(self) -> bool:
+        session = self._requests.sessions.current
+        return session is not None and session.revision.has_cache_hints
+
+    async def kept(self, method: str, params: Mapping[str, Any] | None) -> Any:
+        """Return the raw result that the cache has for a request; ``None`` if it has none."""
+        return await self._cache.get(method, params) if self._has_hints() else None
+
+    async def fetched(self, method: str, params: Mapping[str, Any] | None, **options: Any) -> Any:
+        """Return the raw result of a request that is sent in any case, and keep it where the server allows that."""
         mark = self._cache.before(method)
         raw = await self._requests.request(method, params, **options)
-        await self._cache.put(method, params, raw, mark)
+        if self._has_hints():
+            await self._cache.put(method, params, raw, mark)
         return raw
+
+    async def forget(self, *methods: str) -> None:
+        """Remove the results of these methods from the cache."""
+        await self._cache.invalidate(*methods)
 
     def typed(self, raw: Any, type_: type[T], method: str) -> T:
         """Return a raw result with its type; a list without members that are malformed.
@@ -190,9 +215,9 @@ class ResultReader:
             ) from error
 
     def without_malformed(self, method: str, raw: Any) -> Any:
-        """The raw page of a list without the members that cannot be read, each of which is named in the log once.
+        """Return the raw page of a list without its malformed items, each of which is logged once.
 
-        One of many tools must not cost the others. The very same object comes back where every member can be read.
+        One malformed tool must not make the others unusable. If no item is malformed, ``raw`` itself is returned.
         """
         key, type_, name = _LISTED[method]
         items: Any = raw.get(key)
@@ -225,5 +250,7 @@ class _CursorRefused(Exception):
 
 def _once_each(method: str, items: list[Any]) -> list[Any]:
     """Return the members without repetitions, for a server that sends the same page again."""
+    if method not in _LISTED:  # a list of an extension, whose reader knows its members
+        return items
     attribute = {"uriTemplate": "uri_template"}.get(_LISTED[method][2], _LISTED[method][2])
     return list({getattr(item, attribute): item for item in reversed(items)}.values())[::-1]

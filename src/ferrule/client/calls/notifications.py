@@ -1,4 +1,4 @@
-"""Notifications of the server on their way to the program's handlers: in order, and never in the reading loop's way."""
+"""Passes the server's notifications to the program's handlers: in order, without blocking the loop that reads."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class NotificationQueue:
         self._is_running = False
 
     def put(self, handler: Callable[..., Any], *arguments: Any) -> None:
-        """Call a handler after those before it: at once, unless an async one still runs.
+        """Call a handler after the earlier ones: at once, unless an async one still runs.
 
-        What a server sends during a call reaches a sync handler before the call returns.
+        A sync handler gets the notifications of a call before the call returns.
         """
         if self._is_running:
             self._waiting.append((handler, arguments))
@@ -54,7 +54,7 @@ class NotificationQueue:
 
 
 def _called(handler: Callable[..., Any], *arguments: Any) -> Awaitable[Any] | None:
-    """Call a handler and return what is to be awaited; ``None`` for a sync one, and for one that failed."""
+    """Call a handler and return its awaitable; ``None`` for a sync handler, and for one that raised."""
     try:
         result = handler(*arguments)
     except Exception:

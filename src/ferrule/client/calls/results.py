@@ -1,8 +1,8 @@
 """The result of a tool call: content for reading, structured content, and ``.data`` with a type.
 
-``.data`` is made on first look: the class that the caller passed, or a frozen, dataclass-like type made once per
-output schema, or the JSON itself. A schema that says more than a type can (or nothing) leaves JSON; the official
-validator judges values, not this module.
+``.data`` is made when it is first read. It is an instance of the class that the caller passed, or of a frozen type that
+is made once for each output schema, or the JSON itself: where a schema cannot be expressed as a type, or describes
+nothing. Values are validated by ``jsonschema-rs`` (`ferrule.client.calls.schema_check`), not here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ToolFailed(LocalError):
 
     Attributes:
         tool: its name.
-        result: what the server answered.
+        result: the result that the server sent.
     """
 
     def __init__(self, tool: str, result: ToolCallResult) -> None:
@@ -68,12 +68,12 @@ class ToolCallResult:
 
     @property
     def content(self) -> list[ToolContentBlock]:
-        """The answer for reading, block by block."""
+        """The content blocks of the result."""
         return self.result.content
 
     @property
     def structured_content(self) -> Any:
-        """The answer as JSON; ``None`` if it is ``null`` or absent (see `has_structured_content`)."""
+        """The structured content as JSON; ``None`` if it is ``null`` or absent (see `has_structured_content`)."""
         value = self.result.structured_content
         return None if value is UNSET else value
 
@@ -99,14 +99,14 @@ class ToolCallResult:
 
     @property
     def data(self) -> Any:
-        """The structured answer with a type: the class passed as ``result_type``, one made from the tool's output
+        """The structured content with a type: the class passed as ``result_type``, one made from the tool's output
         schema if the program has listed the tool (`Client.list_tools`), else the JSON itself; ``None`` without
-        structured content. The rule is one for both eras.
+        structured content. The same holds in both eras.
 
-        A single value that a server wrapped as ``{"result": …}`` is taken out.
+        A single value that a server wrapped as ``{"result": …}`` is unwrapped.
 
         Raises:
-            BadServerResponse: the answer does not fit ``result_type``.
+            BadServerResponse: the content does not fit ``result_type``.
         """
         if self._data is UNSET:
             self._data = self._make_data()
@@ -116,7 +116,7 @@ class ToolCallResult:
         """Return this result if the tool succeeded.
 
         Raises:
-            ToolFailed: it did not.
+            ToolFailed: the tool failed (``isError``).
         """
         if self.result.is_error:
             raise ToolFailed(self.tool, self)
@@ -145,7 +145,7 @@ class ToolCallResult:
         try:
             return convert(value, made)
         except ConvertError:
-            return value  # whether that is an error is the validator's to say
+            return value  # the validator decides whether that is an error
 
     def _as_result_type(self, value: Any) -> Any:
         if value is UNSET:
@@ -153,6 +153,7 @@ class ToolCallResult:
         try:
             return as_type(value, self._result_type)
         except ConvertError as error:
+            # Only after the value itself did not fit: the caller's type may have a member `result` of its own.
             if _is_wrapped(value, self._schema):
                 try:
                     return as_type(value["result"], self._result_type)
@@ -164,10 +165,10 @@ class ToolCallResult:
 
 
 def as_type(value: Any, type_: type[T]) -> T:
-    """Return JSON as a Python type: anything msgspec can describe, and pydantic models, alone or inside.
+    """Return JSON converted to a Python type: any type that msgspec supports, and pydantic models, also as members.
 
     Raises:
-        ConvertError: it does not fit.
+        ConvertError: the value does not fit the type.
     """
     return convert(value, type_, hook=_as_foreign)
 
@@ -180,7 +181,7 @@ def _as_foreign(type_: Any, value: Any) -> Any:
 
 
 def _from_text(text: str, type_: Any) -> Any:
-    """A server without structured content: the text, read as JSON where text is not what is wanted."""
+    """Return the text of a result without structured content as ``type_``; parsed as JSON unless ``type_`` is text."""
     if type_ is str:
         return text
     try:
@@ -197,7 +198,7 @@ def _is_wrapped(value: Any, schema: Mapping[str, Any] | None) -> bool:
 
 
 def _local(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A subschema that can stand alone: with the definitions that its references name."""
+    """Return a subschema together with the definitions that its references name, so that it is complete by itself."""
     if not is_mapping(schema):
         return {}
     found = dict(schema)

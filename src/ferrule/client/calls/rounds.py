@@ -1,7 +1,7 @@
-"""Multi round-trip requests: answer the server's questions, ask again, until there is a result (2026-07-28).
+"""Multi round-trip requests: answer the server's questions and repeat the request until it has a result (2026-07-28).
 
-The state that a server hands out goes back byte for byte with the very next request and with no other; a round
-without state is followed by a request without state. Answers to earlier rounds are not repeated.
+The state in a server's response is returned unchanged in the next request and in no later one. A response without a
+state is followed by a request without one. Answers to earlier rounds are not repeated.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ferrule.client.errors import BadServerResponse, InputRequiredError, TooMany
 __all__ = ["DEFAULT_MAX_ROUNDS", "Answer", "Send", "run_rounds"]
 
 DEFAULT_MAX_ROUNDS: Final = 16
-"""Rounds of questions that one call may take. A server may ask without end; a person will not answer without end."""
+"""Maximum number of rounds of questions in one call: a server could ask for ever."""
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends the request with these params (under a new id) and gives its raw result."""
+"""Sends the request with these params (under a new id) and returns its raw result."""
 
 Answer: TypeAlias = Callable[[str, str, Mapping[str, Any] | None], Awaitable[Any]]
 """Answers one question: ``(key, method, params) -> bare result as JSON``."""
 
 
 def is_input_required(result: Mapping[str, Any]) -> bool:
-    """Whether a raw result is a round of questions."""
+    """Return whether a raw result is a round of questions."""
     return result.get("resultType") == "input_required"
 
 
 async def run_rounds(
     method: str, params: dict[str, Any], first: dict[str, Any], send: Send, answer: Answer, *, max_rounds: int
 ) -> dict[str, Any]:
-    """Go on from the first round of questions to the result.
+    """Continue a request from its first round of questions, and return its raw result.
 
     Args:
         method: the method of the request, for errors.
@@ -42,13 +42,13 @@ async def run_rounds(
         first: the raw `InputRequiredResult`.
         send: repeats the request.
         answer: answers one question; all of a round run at once.
-        max_rounds: how many rounds to answer; 0 answers none.
+        max_rounds: maximum number of rounds to answer; 0 for none.
 
     Raises:
         InputRequiredError: ``max_rounds`` is 0.
-        TooManyRounds: the bound is reached.
+        TooManyRounds: the server asks again after ``max_rounds`` rounds.
         InputNotProvided: a question could not be answered.
-        BadServerResponse: a round without questions and without state.
+        BadServerResponse: a round has neither questions nor a state, or is malformed.
     """
     result = first
     for round_number in range(max_rounds):

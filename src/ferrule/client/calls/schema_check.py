@@ -1,8 +1,8 @@
-"""Values checked against a JSON Schema that a server sent, within bounds.
+"""Validates values against a JSON Schema that a server sent, with bounded work.
 
-jsonschema-rs judges. What it would do is counted first (`ferrule.protocol.schema_work`), regular expressions run in
-the engine whose time is linear where they can, and only the first problem is asked for: a list of all of them took
-12 s and 1 GB for 200,000 wrong entries.
+``jsonschema-rs`` validates. Its work is estimated first (`ferrule.protocol.schema_work`), regular expressions run in an
+engine with linear time where it supports them, and only the first problem is reported: a list of all problems took 12 s
+and 1 GB for 200,000 wrong entries.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ferrule.protocol.schema_work import SchemaTooCostly, SchemaWork
 __all__ = ["SchemaCheck"]
 
 _MAX_EXPLAINED: Final = 10_000
-"""Evaluations up to which a problem is described: the description of a failed choice holds those of all branches
+"""Maximum number of evaluations for which a problem is described: a failed choice describes all of its branches
 (7 kB each, measured)."""
 _PATTERN_BYTES: Final = 256 * 1024
-"""Size of one compiled regular expression, and of what it keeps while it runs."""
+"""Maximum size of one compiled regular expression, and of its memory while it runs, in bytes each."""
 _MAX_BACKTRACKS: Final = 10_000
-"""Steps back of a regular expression that needs them (look-around, back-references)."""
+"""Maximum number of backtracking steps of a regular expression with look-around or back-references."""
 
 
 class SchemaCheck:
@@ -49,7 +49,7 @@ class SchemaCheck:
         """Return path and description of the first problem; ``None`` if the value fits.
 
         Raises:
-            SchemaTooCostly: finding out takes too many evaluations, or goes too deep.
+            SchemaTooCostly: the validation takes too many evaluations, or the value is nested too deep.
         """
         import jsonschema_rs
 

@@ -1,7 +1,7 @@
 """Python types made from the JSON Schemas that a server sends: frozen, with attribute access, once per schema.
 
-A schema that says more than a type can, or nothing, gives `Any`. These types are for reading: whether a value fits its
-schema is `ferrule.client.calls.schema_check`'s to judge.
+A schema that cannot be expressed as a type, or that describes nothing, gives `Any`. These types do not validate:
+`ferrule.client.calls.schema_check` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["type_from_schema"]
 _MAX_DEPTH: Final = 24
 _MAX_MADE: Final = 128
 _MAX_PARTS: Final = 1000
-"""Parts of a schema, references written out, up to which a type is made of it: a small schema may have millions."""
+"""Maximum number of parts, with references expanded, of a schema that gets a type: a small schema may have millions."""
 _NAME = re.compile(r"\W+")
 _SCALARS: Final[Mapping[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 
@@ -30,7 +30,7 @@ _made: dict[int, tuple[Any, Any]] = {}
 
 
 def type_from_schema(schema: Mapping[str, Any]) -> Any:
-    """Return a Python type for what a JSON Schema describes; ``Any`` where it describes nothing that a type could say.
+    """Return a Python type for a JSON Schema; ``Any`` where no type can express it.
 
     Objects with named properties become frozen structs (attribute access, equality, ``dataclasses.asdict``). Made
     once per schema object.

@@ -1,8 +1,8 @@
-"""Changes as they come: one iterator over ``subscriptions/listen`` (modern) and over the old notifications (legacy).
+"""Subscriptions to changes: one iterator over ``subscriptions/listen`` (modern) or over notifications (legacy).
 
-A modern subscription is a request that stays open. When it breaks it is made again with a growing pause, and the
-listener gets an event of kind ``"gap"``: something may have been missed in between, so look again at what you care
-about. A legacy server sends every change to every client; there the filter is applied on this side.
+A modern subscription is a request that stays open. When its connection breaks, the request is sent again after a
+growing pause, and the listener gets an event of kind ``"gap"``: events may have been missed, so it should read again
+the lists and resources that it uses. A legacy server sends every change to every client, so the client filters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("ferrule.client")
 
 MAX_WAITING_EVENTS: Final = 1024
 ACKNOWLEDGE_S: Final = 30.0
-"""Seconds that a server has to acknowledge a subscription before it is asked again."""
+"""Seconds that a server has to acknowledge a subscription before the request is sent again."""
 
 ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource", "gap", "other"]
 
@@ -45,13 +45,13 @@ _KINDS: Final[Mapping[str, ChangeKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """Something changed.
+    """One change that a server reported.
 
     Attributes:
-        kind: which list (``"tools"``, ``"prompts"``, ``"resources"``), or ``"resource"`` for one resource;
+        kind: the list that changed (``"tools"``, ``"prompts"``, ``"resources"``), or ``"resource"`` for one resource;
             ``"gap"``: events may have been missed; ``"other"``: an extension's notification.
         uri: the URI of the resource; it may lie below the one that was subscribed to.
-        method, params: the notification as it came; empty for a gap.
+        method, params: the notification as received; empty for a gap.
     """
 
     kind: ChangeKind
@@ -61,10 +61,10 @@ class ChangeEvent:
 
 
 class Subscription:
-    """An open subscription: ``async for event in client.listen(...)``, or ``async with`` to end it in time.
+    """An open subscription: ``async for event in client.listen(...)``, or ``async with``, which closes it.
 
     Attributes:
-        granted: the filter that the server granted (modern); ``None`` until it said so.
+        granted: the filter that the server granted (modern); ``None`` until it has acknowledged the subscription.
     """
 
     def __init__(self, owner: SubscriptionSet, wanted: Mapping[str, Any]) -> None:
@@ -85,10 +85,10 @@ class Subscription:
         return self
 
     async def __anext__(self) -> ChangeEvent:
-        """The next event.
+        """Wait for the next event and return it.
 
         Raises:
-            StopAsyncIteration: it was closed.
+            StopAsyncIteration: the subscription was closed.
             RemoteError: the server refuses subscriptions.
         """
         self.start()
@@ -104,7 +104,7 @@ class Subscription:
     async def __aenter__(self) -> Subscription:
         try:
             await self.ready()
-        except BaseException:  # there will be no exit
+        except BaseException:  # Python does not call `__aexit__` if this method raises
             with anyio.CancelScope(shield=True):
                 await self.aclose()
             raise
@@ -114,7 +114,7 @@ class Subscription:
         await self.aclose()
 
     async def ready(self) -> None:
-        """Wait until the server has granted it: changes from now on come as events.
+        """Wait until the server has granted the subscription: later changes come as events.
 
         Raises:
             RemoteError: the server refuses subscriptions.
@@ -125,7 +125,7 @@ class Subscription:
             raise self._error
 
     async def aclose(self) -> None:
-        """End it. Idempotent."""
+        """Close the subscription. Idempotent."""
         if self._is_closed:
             return
         self._end()
@@ -137,26 +137,26 @@ class Subscription:
 
     @property
     def uris(self) -> Iterable[str]:
-        """The single resources that it is about."""
+        """The URIs of single resources in its filter."""
         return cast("Iterable[str]", self._wanted.get("resourceSubscriptions") or ())
 
     def start(self) -> None:
-        """Begin, once."""
+        """Start the task that keeps the subscription open, unless it was started."""
         if self._task is None and not self._is_closed:
             self._task = self._set.add(self, self._run())
 
-    def take(self, method: str, params: Mapping[str, Any] | None) -> None:
-        """A notification came; whether it is for this subscription is decided here."""
+    def on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Queue a notification as an event, if it belongs to this subscription."""
         meta = (params or {}).get("_meta")
         id = cast("Mapping[str, Any]", meta).get(META_SUBSCRIPTION_ID) if isinstance(meta, Mapping) else None
-        if method == "notifications/cancelled" and id is None:  # the request that it names is ours
+        if method == "notifications/cancelled" and id is None:  # its `requestId` is the id of this request
             id = (params or {}).get("requestId")
         if method == "notifications/subscriptions/acknowledged":
             if self._attempt.id is None and self._set.is_asking(self):
                 self._attempt.id = id
                 self.acknowledge(cast("Mapping[str, Any]", (params or {}).get("notifications") or {}))
         elif id is not None and id == self._attempt.id:
-            if method == "notifications/cancelled":  # one of the ways in which a server ends a subscription
+            if method == "notifications/cancelled":  # the server ends the subscription without a response
                 self.note_ended(None)
             elif (event := _event(method, params)) is not None:
                 self.put(event)
@@ -164,7 +164,7 @@ class Subscription:
             self.put(event)
 
     def put(self, event: ChangeEvent) -> None:
-        """Queue an event; a listener that does not read loses the oldest ones and gets a gap instead."""
+        """Queue an event. If `MAX_WAITING_EVENTS` are queued, the queue is replaced by one ``"gap"`` event."""
         if len(self._events) >= MAX_WAITING_EVENTS:
             self._events.clear()
             event = ChangeEvent("gap")
@@ -195,12 +195,14 @@ class Subscription:
                 self._error = error
                 self._end()
                 return
+            # A first attempt that fails is an error of the program or of the server; a lost connection is tried again.
             except (FerruleError, OSError) as error:
                 if not self._acknowledged.is_set() and not isinstance(error, ConnectionClosed):
                     self._error = error
                     self._end()
                     return
                 logger.debug("A subscription to %s broke: %s", self._set.label, error)
+            # Changes since the end of this attempt are not sent again.
             if attempt.was_granted:
                 self.put(ChangeEvent("gap"))
                 failures = 0
@@ -208,24 +210,24 @@ class Subscription:
             failures += 1
 
     def acknowledge(self, granted: Mapping[str, Any]) -> None:
-        """It is open."""
+        """Note that the server acknowledged the subscription, with the filter ``granted``."""
         self.granted = granted
         self._attempt.was_granted = True
         self._attempt.turned.set()
         self._acknowledged.set()
 
     def note_ended(self, error: Exception | None) -> None:
-        """The server has ended this attempt."""
+        """Note that the server has ended the current request; ``error`` is the reason, ``None`` if it gave none."""
         self._attempt.error = error
         self._attempt.turned.set()
         self._attempt.over.set()
 
     async def granted_or_ended(self) -> None:
-        """Wait until it is known whose acknowledgement came."""
+        """Wait until the current request is acknowledged or has ended."""
         await self._attempt.turned.wait()
 
     async def ended(self) -> None:
-        """Wait for the end of this attempt, and raise what ended it."""
+        """Wait for the end of the current request, and raise the error that ended it."""
         await self._attempt.over.wait()
         if self._attempt.error is not None:
             raise self._attempt.error
@@ -243,14 +245,14 @@ class _Attempt:
 
 
 class SubscriptionHost(Protocol):
-    """What subscriptions need of their client."""
+    """The members of a client that subscriptions use."""
 
     def label(self) -> str:
-        """What to call the server."""
+        """The name of the server for messages."""
         ...
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> BackgroundTask:
-        """Run something until it ends or the client closes."""
+        """Run a coroutine in a task, which is cancelled when the client closes."""
         ...
 
     def session_now(self) -> Session | None:
@@ -258,7 +260,7 @@ class SubscriptionHost(Protocol):
         ...
 
     async def session_again(self) -> Session:
-        """Return a session that works; a new one is opened if necessary."""
+        """Return a session that works; open a new one if necessary."""
         ...
 
     async def send_listen(self, session: Session, wanted: Mapping[str, Any]) -> None:
@@ -277,7 +279,7 @@ class SubscriptionSet:
 
     @property
     def label(self) -> str:
-        """What to call the server."""
+        """The name of the server for messages."""
         return self._host.label()
 
     def subscription(
@@ -289,7 +291,7 @@ class SubscriptionSet:
         uris: Iterable[str] = (),
         more: Mapping[str, Any] | None = None,
     ) -> Subscription:
-        """Return a subscription, which begins when it is first waited for; see `ferrule.Client.listen`."""
+        """Return a subscription; its request is sent when the first event is awaited. See `ferrule.Client.listen`."""
         wanted: dict[str, Any] = dict(more or {})
         for kind, is_wanted in (("tools", tools), ("prompts", prompts), ("resources", resources)):
             if is_wanted:
@@ -302,32 +304,33 @@ class SubscriptionSet:
         """Return the single resources that open subscriptions are about."""
         return {uri for subscription in self._open for uri in subscription.uris}
 
-    def take(self, method: str, params: Mapping[str, Any] | None) -> None:
-        """A notification came."""
+    def on_notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Pass a notification to every subscription."""
         for subscription in list(self._open):
-            subscription.take(method, params)
+            subscription.on_notification(method, params)
 
     def put_gap(self) -> None:
-        """Something may have been missed."""
+        """Queue a ``"gap"`` event in every subscription."""
         for subscription in self._open:
             subscription.put(ChangeEvent("gap"))
 
     async def aclose(self) -> None:
-        """End them all."""
+        """Close all subscriptions."""
         for subscription in list(self._open):
             await subscription.aclose()
 
     def add(self, subscription: Subscription, run: Coroutine[Any, Any, None]) -> BackgroundTask:
-        """Keep a subscription running until it is closed."""
+        """Run a subscription's task until the subscription is closed, and return the task."""
         self._open.append(subscription)
         return self._host.start_task(run, "ferrule-subscription")
 
     async def drop(self, subscription: Subscription) -> None:
-        """A subscription was closed: unsubscribe from what no other one is about (legacy)."""
+        """Remove a closed subscription; in the legacy era unsubscribe from the URIs that no other one has."""
         if subscription not in self._open:
             return
         self._open.remove(subscription)
         session = self._host.session_now()
+        # A modern subscription ends with its request, which the caller has cancelled.
         if session is None or _LISTEN in session.revision.requests:
             return
         kept = self.uris()
@@ -346,7 +349,7 @@ class SubscriptionSet:
         """Listen until the server ends it.
 
         Raises:
-            Whatever ended it.
+            Exception: the error that ended it.
         """
         session = await self._host.session_again()
         if _LISTEN not in session.revision.requests:
@@ -354,7 +357,8 @@ class SubscriptionSet:
             return
         if self._lock is None:
             self._lock = anyio.Lock()
-        # The acknowledgement names the id; asking one at a time tells whose it is, on every kind of channel alike.
+        # Not every kind of channel shows the request's id, which the acknowledgement names. With one request at a time
+        # the acknowledgement can belong to that one only.
         async with self._lock:
             self._asking = subscription
             task = self._host.start_task(self._listen(session, subscription, wanted), "ferrule-listen")

@@ -1,12 +1,12 @@
-"""Tasks from the client's side: a handle that can be waited for, asked, cancelled, and found again by its id.
+"""Tasks on the client's side: a handle to await a task, read its status, cancel it, and find it again by its id.
 
-One handle for both wires. In the extension (2026-07-28) the outcome and the questions are inside ``tasks/get``, which
-is asked when the server says that the task changed, where it offers that (``subscriptions/listen``), and else as often
-as it wants to be asked. In the 2025-11-25 core ``tasks/result`` waits, and questions come as requests of the server on
-its stream. Either way they go to the handlers that the client has for questions, and each is answered once.
+The handle is the same in both eras. In the extension (2026-07-28) the response to ``tasks/get`` has the outcome and the
+questions. It is sent after each notification of a change, if the server offers them (``subscriptions/listen``), else at
+the interval that the server suggests. In 2025-11-25 ``tasks/result`` waits, and questions come as requests of the
+server. In both, the client's handlers answer the questions, each once.
 
-Rule a newcomer would break: a handle holds nothing open but while it is waited for. Forgetting it costs nothing, and
-its id is all that a restarted program needs.
+A handle keeps a request or subscription open only while it is awaited. It needs no clean-up, and a restarted program
+needs only its id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.calls.requests import NOT_GIVEN, RequestSender, UnfinishedCall
+from ferrule.client.calls.request_sender import NOT_GIVEN, RequestSender, UnfinishedCall
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.subscriptions import Subscription, SubscriptionSet
 from ferrule.client.concurrent import gather
@@ -42,15 +42,18 @@ __all__ = ["TASKS_EXTENSION", "TaskCalls", "TaskCancelled", "TaskHandle", "TaskS
 logger = logging.getLogger("ferrule.client")
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""Declare it (``Client(extensions={TASKS_EXTENSION: {}})``) to let servers make tasks of `Client.call_tool` too."""
+"""Identifier of the tasks extension. A client that declares it (``Client(extensions={TASKS_EXTENSION: {}})``) lets
+servers run calls of `Client.call_tool` as tasks too."""
 
 _FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _DEFAULT_POLL_S: Final = 1.0
+# Bounds of the interval that a server suggests: 0 would be an endless loop, and an hour would delay the result.
 _MIN_POLL_S: Final = 0.02
 _MAX_POLL_S: Final = 60.0
+# With the growing pauses this is about 6 seconds, enough for a restart of a server.
 _LOST_TRIES: Final = 8
 _LISTENING_POLL_S: Final = 15.0
-"""Seconds between two looks at a task whose changes are subscribed to: a notification may be lost."""
+"""Seconds between two polls of a task whose changes are subscribed to: a notification may be lost."""
 
 
 class TaskCancelled(LocalError):
@@ -64,11 +67,11 @@ class TaskState:
     Attributes:
         task_id: its id.
         status: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
-        message: for people; ``None`` if the server says nothing.
-        created_at, updated_at: as the server's clock says; ``None`` if it says nothing readable.
+        message: the status message, for people; ``None`` if the server sends none.
+        created_at, updated_at: by the server's clock; ``None`` if they are missing or malformed.
         ttl_s: lifetime from ``created_at`` in seconds; ``None``: unlimited.
         poll_interval_s: seconds between two polls that the server suggests.
-        raw: the task as it came.
+        raw: the task as received.
     """
 
     task_id: str
@@ -116,9 +119,9 @@ class TaskHandle:
     """A tool call that runs on its own; made by `Client.start_tool` and `Client.task`.
 
     Attributes:
-        task_id: the id, to be kept for later; ``None`` where the server answered at once and there is no task.
+        task_id: the id, to be kept for later; ``None`` if the server returned the result at once, without a task.
         tool: the tool's name, for results and errors; ``""`` when only the id is known.
-        calls: sends its requests.
+        calls: sends the requests of the handle.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class TaskHandle:
         return f"TaskHandle({self.task_id!r}, {self.tool!r})"
 
     async def status(self) -> TaskState:
-        """Return the present state of the task.
+        """Request the state of the task and return it.
 
         Raises:
             RemoteError: -32602: there is no such task; it may have expired.
@@ -154,16 +157,16 @@ class TaskHandle:
         return self._last
 
     async def result(self, *, timeout_s: float | None = None) -> ToolCallResult:
-        """Wait for the end, answering the task's questions with the client's handlers.
+        """Wait for the end of the task and return its result; the client's handlers answer its questions.
 
         Args:
-            timeout_s: seconds to wait; the task goes on and can be waited for again. ``None``: no bound.
+            timeout_s: maximum time to wait, in seconds; the task continues after it. ``None``: no bound.
 
         Raises:
-            TimeoutError: it is not over yet.
-            TaskCancelled: it was cancelled.
-            RemoteError: it failed, or expired.
-            InputNotProvided: it asks something that this client cannot answer.
+            TimeoutError: the task has not ended within ``timeout_s``.
+            TaskCancelled: the task was cancelled.
+            RemoteError: the task failed or expired.
+            InputNotProvided: the task asks a question that this client cannot answer.
         """
         if self._finished is not None:
             return self._finished
@@ -173,11 +176,12 @@ class TaskHandle:
         return self._finished
 
     async def cancel(self) -> None:
-        """Ask the server to stop; it may still end otherwise. A finished task stays as it is."""
+        """Ask the server to cancel the task, which may still complete or fail. A finished task stays as it is."""
         if self.task_id is None:
             return
         try:
             await self._ask("tasks/cancel")
+        # In 2025-11-25 a server refuses to cancel a task that has ended; the extension makes it no error.
         except RemoteError as error:
             if self.calls.session.revision.has_extensions or not (await self.status()).is_over:
                 raise
@@ -189,7 +193,7 @@ class TaskHandle:
         await self._ask("tasks/update", inputResponses=dict(responses))
 
     async def events(self) -> AsyncGenerator[TaskState]:
-        """Every change of status or message that is seen; ends with the final one.
+        """Yield each state of the task with a new status, message or time; end after the final one.
 
         Questions are not answered here; `result` does that, also at the same time.
         """
@@ -214,7 +218,7 @@ class TaskHandle:
         return await self.calls.ask(method, {"taskId": self.task_id, **params})
 
     async def _persistently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Make a call, and again on the next connection where one breaks: a task outlives connections."""
+        """Return the result of a call; repeat it on a new connection if the connection breaks."""
         for attempt in range(_LOST_TRIES):
             try:
                 return await call()
@@ -244,7 +248,7 @@ class TaskHandle:
     async def _answer_open(self, raw: Mapping[str, Any]) -> bool:
         questions: Any = raw.get("inputRequests")
         if not isinstance(questions, Mapping):
-            raise BadServerResponse("A task requires input and asks nothing")
+            raise BadServerResponse("A task has the status input_required and no inputRequests")
         open_: dict[str, Any] = {
             key: asked
             for key, asked in cast("Mapping[str, Any]", questions).items()
@@ -261,12 +265,12 @@ class TaskHandle:
         return True
 
     async def _wait_for_end(self) -> dict[str, Any]:
-        try:
-            return cast("dict[str, Any]", await self._persistently(lambda: self._ask("tasks/result")))
-        except RemoteError:
-            if (await self.status()).status == "cancelled":
-                raise TaskCancelled(f"The task {self.task_id} was cancelled") from None
-            raise
+        from ferrule.client.calls.legacy.tasks import result_of
+
+        async def status() -> str:
+            return (await self.status()).status
+
+        return await result_of(self.task_id, self._persistently(lambda: self._ask("tasks/result")), status)
 
 
 def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,7 +294,7 @@ def _outcome(raw: Mapping[str, Any]) -> dict[str, Any]:
 class _Pause:
     """Wait between two polls of a task: the interval that the server suggests, or until it reports a change.
 
-    A short task costs no subscription.
+    No subscription is made for the first poll, so that short tasks need none.
     """
 
     def __init__(self, calls: TaskCalls, task_id: str | None) -> None:
@@ -301,10 +305,11 @@ class _Pause:
         self._subscription: Subscription | None = None
 
     async def wait(self, poll_s: float) -> None:
-        """Wait until the task is to be looked at again."""
+        """Wait until the task should be polled again."""
         subscription = self._subscription
         if subscription is not None:
             granted: Any = (subscription.granted or {}).get("taskIds") or ()
+            # Only a subscription that the server has granted allows longer pauses.
             longest_s = max(poll_s, _LISTENING_POLL_S) if self._task_id in granted else poll_s
             await self._wait_for(subscription.__anext__(), longest_s)
             return
@@ -317,7 +322,7 @@ class _Pause:
         self._subscription = Subscription(self.calls.subscriptions, {"taskIds": [self._task_id]})
         await self._wait_for(
             self._subscription.ready(), poll_s
-        )  # changes before it came are not sent: look at the task then
+        )  # changes before the acknowledgement are not sent, so the task is polled after it
 
     async def _wait_for(self, event: Awaitable[object], at_most_s: float) -> None:
         with anyio.move_on_after(at_most_s):
@@ -327,6 +332,7 @@ class _Pause:
                 logger.debug("Task %s is polled, since its server sends no changes of it: %r", self._task_id, error)
                 self._may_listen = False
                 await self.aclose()
+                # The rest of the interval: after an immediate failure the task would otherwise be polled at once.
                 await anyio.sleep(at_most_s)
 
     async def aclose(self) -> None:
@@ -337,14 +343,14 @@ class _Pause:
 
 
 class TaskCalls:
-    """Calls of tools as tasks, and what handles of tasks stand on.
+    """Calls of tools as tasks, and the requests of task handles.
 
     Args:
         requests: sends requests.
-        reader: knows which headers a call mirrors.
-        subscriptions: tell which tasks changed.
-        hooks: answer questions; they get what finishes a result that is a task.
-        results: makes outcomes.
+        reader: returns the headers that mirror the arguments of a call.
+        subscriptions: report which tasks changed.
+        hooks: answer questions; this object registers its handler for results that are tasks there.
+        results: converts raw results.
     """
 
     def __init__(
@@ -388,13 +394,15 @@ class TaskCalls:
             params["arguments"] = dict(arguments)
         session = await self._requests.sessions.ensure()
         if self._may_ask_for_task():
-            params["task"] = {} if ttl_s is None else {"ttl": int(ttl_s * 1000)}
+            from ferrule.client.calls.legacy.tasks import task_param
+
+            params["task"] = task_param(ttl_s)
         mirrors = self._reader.mirrored(name, arguments)
         options = self._requests.options(timeout_s, None, None)
         sent_meta = {**(meta or {}), **task_meta(session)}
 
         async def send(params: dict[str, Any]) -> dict[str, Any]:
-            return await self._requests.send(session, "tools/call", params, sent_meta, options, mirrors)
+            return await self._requests.send_with_recovery(session, "tools/call", params, sent_meta, options, mirrors)
 
         try:
             raw = await send(params)
@@ -410,12 +418,14 @@ class TaskCalls:
         return TaskHandle(self, seed.task_id, name, seed=seed, result_type=result_type)
 
     def runs_as_task(self, name: str) -> bool:
-        """Whether a tool was found to run as a task only."""
+        """Return whether an earlier call has shown that the server runs a tool as a task only."""
         return name in self._task_only
 
     async def send_call(self, params: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the raw result of a tool, also of one that the server runs as a task only, for a client that did not
-        say that it knows tasks."""
+        """Return the raw result of a tool, also of one that the server runs as a task only.
+
+        For clients that do not declare the tasks extension: it is declared for such a call alone.
+        """
         name = str(params["name"])
         request = self._requests.request
         if name not in self._task_only:
@@ -439,7 +449,7 @@ class TaskCalls:
         return await TaskHandle(self, seed.task_id, name, seed=seed)._wait_for_end()  # pyright: ignore[reportPrivateUsage]
 
     def _wants_task(self, error: RemoteError) -> bool:
-        """Whether a server refused a call because it is none of a task."""
+        """Return whether a server refused a call because the tool has to be called as a task."""
         if not self.session.revision.has_extensions:
             return error.code == JsonRpcErrorCode.METHOD_NOT_FOUND and self._may_ask_for_task()
         if error.code != JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
@@ -447,15 +457,15 @@ class TaskCalls:
         return bool(error.data == {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 
     def _may_ask_for_task(self) -> bool:
-        revision = self.session.revision
-        return not revision.has_extensions and bool(revision.task_methods) and self._has_legacy_tasks()
+        """Return whether a call is sent with a ``task`` of the handshake era."""
+        if self.session.revision.has_extensions:
+            return False
+        from ferrule.client.calls.legacy.tasks import may_ask_for_task
 
-    def _has_legacy_tasks(self) -> bool:
-        tasks: Any = self.session.raw.get("capabilities", {}).get("tasks")
-        return isinstance(tasks, Mapping) and "tools" in (cast("Mapping[str, Any]", tasks).get("requests") or {})
+        return may_ask_for_task(self.session)
 
     async def _finish(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of the task that a call got instead of one."""
+        """Wait for the task that a server returned in place of a result, and return its result."""
         if method != "tools/call":
             raise BadServerResponse(f"The server made a task of {method}, which cannot be one")
         seed = _state(result)
@@ -479,7 +489,7 @@ class TaskCalls:
 
 
 def task_meta(session: Session) -> dict[str, Any]:
-    """Return what declares the tasks extension in one request; empty in revisions without extensions."""
+    """Return the ``_meta`` that declares the tasks extension in one request; empty in revisions without extensions."""
     if not session.revision.has_extensions:
         return {}
     declared: Mapping[str, Any] = session.meta.get(CLIENT_CAPABILITIES_KEY) or {}

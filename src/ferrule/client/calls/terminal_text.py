@@ -1,7 +1,7 @@
-"""Text that a server chose, made fit for a terminal.
+"""Escapes text from a server so that it is safe to print on a terminal.
 
 An escape sequence in a tool's description or in a question could otherwise rewrite what is on the screen, and a
-direction mark could hide what a URL really says. The caller decides what is printed on a terminal.
+direction mark could disguise a URL.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _Known:
+    """One listed tool, the headers that mirror its parameters, and its validator, which is made on first use."""
+
     __slots__ = ("_check", "_is_made", "plan", "tool")
 
     def __init__(self, tool: Tool, plan: tuple[ParamHeader, ...]) -> None:
@@ -33,7 +35,7 @@ class _Known:
         self._is_made = False
 
     def check(self) -> SchemaCheck | SchemaTooCostly | None:
-        """Checks structured content; ``None`` where there is nothing to check with, and why where it is refused."""
+        """Return the validator of structured content; ``None`` without one, the error if the schema is too costly."""
         if not self._is_made:
             self._check, self._is_made = _make_check(self.tool), True
         return self._check
@@ -48,22 +50,24 @@ class ToolMetadata:
         self._shown: set[str] = set()
 
     def show(self, tools: Iterable[Tool]) -> None:
-        """The program itself has listed these: it may rely on what they declare (`is_shown`)."""
+        """Record that the program itself has listed these tools; see `is_shown`."""
         self._shown.update(tool.name for tool in tools)
 
-    def is_shown(self, name: str) -> bool:
-        """Whether the program has listed a tool. A lookup by the client itself does not count, or the same call
-        would give another class in the era where it must look."""
-        return name in self._shown
-
     def learn(self, tools: Iterable[Tool], *, checks_headers: bool) -> dict[str, str]:
-        """Remember tools.
+        """Remember the definitions of tools.
+
+        Args:
+            tools: the tools.
+            checks_headers: whether calls mirror parameters into HTTP headers.
 
         Returns:
-            Those whose header annotations are invalid, with the reason; they are not remembered.
+            Name → reason, for tools whose header annotations are invalid; they are not remembered.
         """
         refused: dict[str, str] = {}
         for tool in tools:
+            known = self._known.get(tool.name)
+            if known is not None and known.tool == tool:
+                continue  # comparing is much cheaper than reading its schema again
             plan: tuple[ParamHeader, ...] = ()
             if checks_headers:
                 try:
@@ -76,11 +80,11 @@ class ToolMetadata:
         return refused
 
     def knows(self, name: str) -> bool:
-        """Whether there is nothing to find out about a tool."""
+        """Return whether a tool was listed, or a list did not have it."""
         return name in self._known or name in self._unlisted
 
     def note_unlisted(self, name: str) -> None:
-        """A tool was looked for; if it is not listed, that is not tried again."""
+        """Record that a list was read for this tool: if the list lacks the tool, it is not read a second time."""
         if name not in self._known:
             self._unlisted.add(name)
 
@@ -89,17 +93,21 @@ class ToolMetadata:
         known = self._known.get(name)
         return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
 
-    def output_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the output schema of a tool that was listed, by the program or by the client itself."""
+    def output_of(self, name: str) -> tuple[dict[str, Any] | None, bool]:
+        """Return the output schema of a tool that was listed, and whether the program has listed it.
+
+        A listing by the client itself does not count for the second: it is necessary in one era only, and the same call
+        would give ``.data`` of another class there.
+        """
         known = self._known.get(name)
-        return None if known is None else known.tool.output_schema
+        return (None if known is None else known.tool.output_schema), name in self._shown
 
     def validate(self, name: str, value: Any) -> None:
         """Check a successful result against the tool's schema.
 
         Raises:
-            InvalidToolOutput: it breaks it, or is missing.
-            OutputNotCheckable: finding that out would take more work than is allowed.
+            InvalidToolOutput: the value does not fit the schema, or is missing.
+            OutputNotCheckable: the validation would take more work than is allowed.
         """
         known = self._known.get(name)
         check = None if known is None else known.check()

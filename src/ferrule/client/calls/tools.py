@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.errors import BadServerResponse, TooManyPages
@@ -21,7 +21,10 @@ __all__ = ["SendCall", "ToolCalls", "ToolResults"]
 logger = logging.getLogger("ferrule.client")
 
 SendCall: TypeAlias = Callable[[dict[str, Any], Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends a ``tools/call`` with these params and options, and returns its raw result, however the server gives it."""
+"""Sends a ``tools/call`` with these params and options, and returns its raw result, also that of a task."""
+
+_LIST_ATTEMPTS: Final = 2
+"""How often tools are listed for the schema of a result while the connection is lost: a list changes nothing."""
 
 
 class ToolResults:
@@ -29,8 +32,8 @@ class ToolResults:
 
     Args:
         reader: gives results their types, and lists tools.
-        validates: check structured results of tools that the program has listed against their schemas.
-        label: returns what to call the server.
+        validates: validate structured results of tools that the program has listed against their schemas.
+        label: returns the server's name for messages.
     """
 
     def __init__(self, reader: ResultReader, validates: bool, label: Callable[[], str]) -> None:
@@ -40,16 +43,17 @@ class ToolResults:
         self._label = label
 
     async def read(self, name: str, raw: Mapping[str, Any], result_type: Any) -> ToolCallResult:
-        """Return a successful or failed result for the program, checked against the schema that it has seen.
+        """Return a successful or failed result, validated if the program has listed the tool.
 
         Raises:
             BadServerResponse: the result is malformed.
-            InvalidToolOutput: it breaks the schema.
+            InvalidToolOutput: the structured content does not fit the schema.
+            OutputNotCheckable: the validation would take more work than is allowed.
         """
         return await self.outcome(name, self._reader.typed(raw, ToolResult, "tools/call"), result_type)
 
     async def outcome(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult:
-        """Return the outcome of a result that has its type; see `read`."""
+        """Return the outcome of a result that was converted already; see `read`."""
         called = self.known_outcome(name, result, result_type)
         if called is None:
             await self._look_up(name)
@@ -57,8 +61,11 @@ class ToolResults:
         return called
 
     def known_outcome(self, name: str, result: ToolResult, result_type: Any) -> ToolCallResult | None:
-        """Return the outcome of a result; ``None`` if the server has to be asked first what it means."""
-        if name and _may_be_wrapped(result.structured_content) and not self._metadata.knows(name):
+        """Return the outcome of a result; ``None`` if the tool's schema has to be listed first."""
+        value: Any = result.structured_content
+        # Servers send a value that is not an object in this form.
+        is_one_member = type(value) is dict and len(value) == 1  # pyright: ignore[reportUnknownArgumentType]
+        if is_one_member and "result" in value and name and not self._metadata.knows(name):
             return None
         return self._outcome(name, result, result_type)
 
@@ -66,22 +73,24 @@ class ToolResults:
         if not name:  # a handle found by its id alone does not know its tool
             return ToolCallResult(name, result, result_type=result_type)
         metadata = self._metadata
-        schema = metadata.output_schema(name)
-        is_shown = metadata.is_shown(name)
+        schema, is_shown = metadata.output_of(name)
         if is_shown and schema is not None and self.validates and not result.is_error:
             metadata.validate(name, result.structured_content)
         return ToolCallResult(name, result, result_type=result_type, output_schema=schema, is_typed=is_shown)
 
     async def _look_up(self, name: str) -> None:
-        """Find out once whether ``{"result": …}`` is what a tool gave, or the wrapping of it: its schema tells."""
-        try:
-            await self._reader.all_tools()
-        except (RemoteError, BadServerResponse, TooManyPages, RequestTimeout) as error:
-            logger.debug("The tools of %s could not be listed: %s", self._label(), error)
-        except (FerruleError, OSError) as error:  # no answer at all: the next call asks again
-            logger.debug("The tools of %s could not be listed now: %s", self._label(), error)
+        """List the tools once: the output schema shows whether ``{"result": …}`` is a tool's value or wraps it."""
+        for _ in range(_LIST_ATTEMPTS):
+            try:
+                await self._reader.all_tools()
+            except (RemoteError, BadServerResponse, TooManyPages, RequestTimeout) as error:
+                logger.debug("The tools of %s could not be listed: %s", self._label(), error)
+            except (FerruleError, OSError) as error:
+                logger.debug("The tools of %s could not be listed now: %s", self._label(), error)
+                continue
+            self._metadata.note_unlisted(name)
             return
-        self._metadata.note_unlisted(name)
+        # No response: the next call lists the tools again.
 
 
 class ToolCalls:
@@ -89,9 +98,9 @@ class ToolCalls:
 
     Args:
         send: sends one call.
-        reader: knows which headers a call mirrors.
-        results: makes the outcomes.
-        label: returns what to call the server.
+        reader: returns the headers that mirror the arguments of a call.
+        results: converts raw results.
+        label: returns the server's name for messages.
     """
 
     def __init__(self, send: SendCall, reader: ResultReader, results: ToolResults, label: Callable[[], str]) -> None:
@@ -115,6 +124,7 @@ class ToolCalls:
         mirrored = options["headers"] = self._reader.mirrored(name, params.get("arguments"))
         try:
             raw = await self._send(params, options)
+        # The tool may have other mirrored parameters since it was listed; the server refuses before it runs the tool.
         except RemoteError as error:
             if error.code != JsonRpcErrorCode.HEADER_MISMATCH or mirrored is None:
                 raise
@@ -123,8 +133,3 @@ class ToolCalls:
             raw = await self._send(params, options)
         called = await self._results.read(name, raw, result_type)
         return called.raise_on_error() if raises else called
-
-
-def _may_be_wrapped(value: Any) -> bool:
-    """Servers wrap a result that is not an object, for revisions that only have objects."""
-    return type(value) is dict and len(cast("dict[str, Any]", value)) == 1 and "result" in value

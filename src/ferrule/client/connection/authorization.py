@@ -1,7 +1,7 @@
-"""What `Client(auth=…)` takes, made into credentials for its requests, and the HTTP of authorization flows.
+"""Makes credentials from the argument of `Client(auth=…)`, and sends the requests of authorization flows.
 
-Flows are `ferrule.auth`'s and pure; here is their only I/O, over the client's own HTTP (its proxy, its trust, its
-connections).
+The flows are in `ferrule.auth`, without I/O. Their requests are sent here, by the client's own HTTP client, with its
+proxy, TLS settings and connections.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MAX_ISSUER_CHARS: Final = 200
 OAUTH: Final = "oauth"
 
 NO_AUTH: Final = 'this client has no auth=: give it a token (auth="…") or let it sign in (auth="oauth")'
-"""What `explain_refusal` adds; programs that name their options otherwise put their own words in its place."""
+"""The hint that `explain_refusal` adds to an error; programs with other names for the options replace it."""
 
 
 @runtime_checkable
 class BindsToServer(Protocol):
-    """What `Client(auth=…)` takes that becomes credentials only for one server, such as `ferrule.auth.OAuth`."""
+    """An argument of `Client(auth=…)` that makes credentials for one server, such as `ferrule.auth.OAuth`."""
 
     def bind(
         self,
@@ -49,7 +49,7 @@ class BindsToServer(Protocol):
 
 
 class BearerAuth:
-    """A fixed token, for the one server of its client."""
+    """A fixed bearer token, sent to the client's server only."""
 
     def __init__(self, token: str) -> None:
         token = token.strip()  # read from a file, it ends with a line end
@@ -65,12 +65,12 @@ class BearerAuth:
         return self._headers
 
     async def challenged(self, request: Any, status: int, headers: Mapping[str, str]) -> bool:
-        """See `HttpAuth`: there is nothing else to try."""
+        """Return ``False``: a fixed token cannot be renewed. See `HttpAuth`."""
         return False
 
     @property
     def cache_key(self) -> str:
-        """Two clients with one token see the same private results."""
+        """Return a hash of the token: clients with the same token get the same private results."""
         return self._headers["authorization"]
 
 
@@ -85,13 +85,15 @@ def bind_auth(
     """Return the credentials for the requests of one client.
 
     Args:
-        auth: ``"oauth"``, a bearer token, an `OAuth`, an `HttpAuth`, or ``None``.
-        target: whose server.
-        http: gives the client's HTTP.
+        auth: ``"oauth"``, a bearer token, an `OAuth`, an `HttpAuth`, or ``None`` for that of the target.
+        target: the client's server.
+        http: returns the client's HTTP client.
         changed: awaited when the credentials may have become another user's.
         spawn: runs a coroutine in a task of the client's own.
-        user_agent: for the requests of the flow; ``None`` leaves it to the HTTP client.
+        user_agent: ``User-Agent`` of the flow's requests; ``None`` for that of the HTTP client.
     """
+    if auth is None and isinstance(target, HttpTarget):
+        auth = target.auth
     if auth is None or not isinstance(target, HttpTarget):
         return None
     if auth == OAUTH:
@@ -106,7 +108,7 @@ def bind_auth(
 
 
 def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) -> Fetch:
-    """Return a function that sends a flow's requests over a client's HTTP, with the user's ``User-Agent``."""
+    """Return a function that sends a flow's requests by an HTTP client, with the given ``User-Agent``."""
     own = {} if user_agent is None else {"user-agent": user_agent}
 
     async def fetch(request: AuthRequest) -> AuthResponse:
@@ -125,10 +127,10 @@ def fetch_over(http: Callable[[], HttpClient], user_agent: str | None = None) ->
 
 
 async def explain_refusal(error: BaseException, url: str, http: Callable[[], HttpClient]) -> None:
-    """Say on a 401 that this client, which has no credentials, can be given some, and where to sign in.
+    """Add to a 401 error of a client without credentials how to configure them, and at which servers to sign in.
 
-    The authorization server is asked for of the MCP server's own origin only, once, briefly; what cannot be read is
-    left out. Does nothing to other errors.
+    The metadata that names the authorization server is requested once, with a short time limit, and from the MCP
+    server's own origin only. If it cannot be read, the hint does not name the servers. Other errors stay unchanged.
     """
     from ferrule.transports.http.errors import HttpRemoteError, HttpStatusError
 
@@ -150,7 +152,7 @@ async def explain_refusal(error: BaseException, url: str, http: Callable[[], Htt
 
 
 async def _issuers_of(challenge: str | None, url: str, http: HttpClient) -> list[str]:
-    """Whose tokens the server takes, by the metadata that its challenge names (RFC 9728)."""
+    """Return the authorization servers in the metadata that a challenge names (RFC 9728); empty if it is unreadable."""
     from ferrule.auth.challenges import parse_challenges
     from ferrule.auth.documents import read_protected_resource
     from ferrule.auth.urls import origin_of

@@ -1,8 +1,8 @@
-"""Channels: how a client reaches one server, whatever carries the messages.
+"""Channels: the connections of a client to one server, with one interface for all transports.
 
-A `ClientChannel` sends requests and notifications and says whether it still works. HTTP's is
-`ferrule.transports.http.client.StreamableHttp` itself; here are the channels over a stream pair (a server process,
-or the memory pair) and the direct one, where a call to a server in this process is a call.
+A `ClientChannel` sends requests and notifications and reports whether it is closed. For HTTP it is
+`ferrule.transports.http.client.StreamableHttp`. This module has the channels over a stream pair (a server process or
+the memory pair), and the direct channel, which calls the handlers of a server in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ferrule.kernel.dispatch import (
     TransportContext,
 )
 from ferrule.kernel.duplex import JSONRPCDispatcher
-from ferrule.kernel.questions import pause_timeout_during_progress
+from ferrule.kernel.fast_path.fast_tools import fast_tools_of
+from ferrule.kernel.outbound_request import pause_timeout_during_progress
 from ferrule.kernel.runner import ServerRunner, aclose_shielded, serve_dual_era_loop
 from ferrule.protocol.correlation import IdSequence
 from ferrule.protocol.errors import (
@@ -40,12 +41,13 @@ from ferrule.protocol.errors import (
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background
 from ferrule.transports.watch import runs_on_trio
-from ferrule.wire.codec import to_builtins
+from ferrule.wire.codec import decode, encode
 from ferrule.wire.jsonrpc import RequestId
+from ferrule.wire.revisions import is_core_method
 
 if TYPE_CHECKING:
+    from ferrule.client.fast_path.direct import DirectFastPath
     from ferrule.kernel.server import Server
-    from ferrule.transports.sse.client import SseConnection
     from ferrule.transports.stdio.client import ServerProcess, StdioServer
 
 __all__ = [
@@ -54,7 +56,6 @@ __all__ = [
     "MemoryPairChannel",
     "PairChannel",
     "ServerLifespan",
-    "SseChannel",
     "StdioChannel",
     "StreamChannel",
 ]
@@ -63,7 +64,7 @@ logger = logging.getLogger("ferrule.client")
 
 _DIRECT = TransportContext("direct")
 SERVER_END_S: Final = 5.0
-"""Seconds that the calls of a server in this process may take to end after their client has closed."""
+"""Maximum time, in seconds, that closing waits for the calls of a server in this process."""
 _CLOSED_HERE: Final = "The connection to the server in this process is closed"
 _NO_META: Mapping[str, Any] = {}
 
@@ -116,8 +117,8 @@ class StreamChannel:
         background: Background,
     ) -> None:
         self._dispatcher = JSONRPCDispatcher(read_stream, write_stream, drain_s=0)
-        self._dispatcher.spawns_notification = _never  # the client's own handler returns at once
-        self._dispatcher.accepts_batches = _always  # of 2025-03-26; no other revision's server sends any
+        self._dispatcher.spawns_notification = _never  # the client's own handler does not block
+        self._dispatcher.accepts_batches = _always  # only servers of 2025-03-26 send batches
         self._ended = anyio.Event()
         self._is_ending = False
         self._dispatcher.on_closing = self._note_end
@@ -172,7 +173,7 @@ class StreamChannel:
 
 
 class PairChannel(StreamChannel):
-    """A stream pair that was given, or made by a transport without a process; closed with the channel."""
+    """A stream pair that the program gave, or that a transport without a process made; closed with the channel."""
 
     def __init__(self, pair: Any, **options: Any) -> None:
         self._pair = pair
@@ -183,23 +184,6 @@ class PairChannel(StreamChannel):
         await self._pair.write_stream.aclose()
         await self._pair.read_stream.aclose()
         await super().aclose()
-
-
-class SseChannel(PairChannel):
-    """The event stream and the POST endpoint of the transport of 2024-11-05."""
-
-    def __init__(self, connection: SseConnection, **options: Any) -> None:
-        self._connection = connection
-        super().__init__(connection, **options)
-
-    @property
-    def is_closed(self) -> bool:
-        """See `ClientChannel`."""
-        return super().is_closed or self._connection.ended is not None
-
-    async def _why_closed(self, error: ConnectionClosed) -> Exception:
-        ended = self._connection.ended
-        return ended if isinstance(ended, LocalError) else error
 
 
 class StdioChannel(StreamChannel):
@@ -231,7 +215,7 @@ class StdioChannel(StreamChannel):
 
 
 class MemoryPairChannel(StreamChannel):
-    """A server in this process behind a pair of streams, for the legacy era, with the same messages as elsewhere."""
+    """A server in this process behind a pair of memory streams, for the legacy era; the messages are those of stdio."""
 
     def __init__(self, server: Server[Any], life: ServerLifespan, *, background: Background, **options: Any) -> None:
         from ferrule.transports.memory import memory_pair
@@ -260,6 +244,7 @@ class MemoryPairChannel(StreamChannel):
             await super().aclose()
         finally:
             self._server.cancel()
+            # A handler of the server may close the client: a task cannot wait for its own end.
             if not self._background.runs_in(self._server):
                 with anyio.move_on_after(SERVER_END_S):
                     await self._served.wait()
@@ -313,31 +298,39 @@ class ServerLifespan:
 class _Call(ProgressSender):
     """The dispatch context of one direct call."""
 
-    __slots__ = ("_channel", "can_send_request", "cancel_requested", "is_cut", "on_progress", "request_id", "transport")
+    __slots__ = (
+        "_channel",
+        "can_send_request",
+        "cancel_requested",
+        "cap_at",
+        "is_cut",
+        "on_progress",
+        "request_id",
+        "scope",
+        "transport",
+    )
 
     def __init__(self, channel: DirectChannel, request_id: RequestId, on_progress: OnProgress | None) -> None:
+        super().__init__(None if on_progress is None else {"_meta": {"progressToken": request_id}})
         self._channel = channel
-        self._gate = None
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
-        self.transport: TransportContext = _DIRECT if channel.origin is None else channel.origin() or _DIRECT
+        self.scope: anyio.CancelScope | None = None  # ends the call in time
+        self.cap_at = float("inf")  # when it ends in any case
+        self.transport = channel.facts
         self.can_send_request = False
         self.cancel_requested = False
         self.is_cut = False
         self.request_id = request_id
         self.on_progress = on_progress
-        self.progress_params = None if on_progress is None else {"_meta": {"progressToken": request_id}}
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        raise LocalError("A server sends no requests in this era")  # the connection refuses before this
+        raise LocalError("A server sends no requests in this era")  # `Connection` refuses it before
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         if self.cancel_requested:
             return
-        raw: dict[str, Any] | None = None if params is None else to_builtins(params)
+        raw: dict[str, Any] | None = None if params is None else _as_sent(params)
         if method == "notifications/progress" and self.on_progress is not None and raw is not None:
             waiting = self.on_progress(raw["progress"], raw.get("total"), raw.get("message"))
             if waiting is not None:
@@ -347,15 +340,18 @@ class _Call(ProgressSender):
 
 
 class DirectChannel:
-    """A server in this process in the modern era: the task of the caller runs the handler, without bytes or queues.
+    """A server in this process in the modern era: the task of the caller runs the handler, without queues.
 
-    Each side receives builtins, as if they had been sent over a network.
+    Each side receives what it would receive over a network: everything is encoded and decoded once.
 
     Args:
         server: the server.
         life: its lifespan.
         on_notify: handles its notifications.
         origin: see `ferrule.client.config.InProcessTarget`; it returns ``None`` for the owner of this process.
+
+    Attributes:
+        fast_path: serves plain calls; ``None`` if the server has no fast path.
     """
 
     def __init__(
@@ -366,7 +362,7 @@ class DirectChannel:
         on_notify: OnNotify,
         origin: Callable[[], TransportContext | None] | None = None,
     ) -> None:
-        self.origin = origin
+        self._origin = origin
         self._server = server
         self._life = life
         self._on_notify = on_notify
@@ -375,11 +371,26 @@ class DirectChannel:
         self._is_trio = runs_on_trio()
         self._is_closed = False
         self._call_ended: anyio.Event | None = None
+        self.fast_path: DirectFastPath | None = None
+        tools = fast_tools_of(server)
+        if tools is not None:
+            from ferrule.client.fast_path.direct import DirectFastPath
+
+            self.fast_path = DirectFastPath(self, tools, server)
 
     @property
     def is_closed(self) -> bool:
         """See `ClientChannel`."""
         return self._is_closed
+
+    @property
+    def facts(self) -> TransportContext:
+        """The facts of a request that is sent now."""
+        return _DIRECT if self._origin is None else self._origin() or _DIRECT
+
+    def next_id(self) -> int:
+        """Return the id of the next request."""
+        return self._ids.next()
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
@@ -388,43 +399,86 @@ class DirectChannel:
         if self._is_closed:
             raise ConnectionClosed(_CLOSED_HERE)
         id = self._ids.next()
-        raw: dict[str, Any] = {} if params is None else to_builtins(params)
+        raw: dict[str, Any] = {} if params is None else _as_sent(params)
         if not opts:
-            return await self._call(_Call(self, id, None), method, raw)
-        on_progress = opts.get("on_progress")
-        timeout_s, cap_s = opts.get("timeout_s"), opts.get("max_total_s")
-        if on_progress is not None:
+            call = _Call(self, id, None)
+            return await self._serve(call, method, self._handle(call, method, raw))
+        if opts.get("on_progress") is not None:
             raw["_meta"] = {**raw.get("_meta", _NO_META), "progressToken": id}
+        call = self.open_call(id, opts)
+        return await self.serve_within(call, opts, method, self._handle(call, method, raw))
+
+    # -- the steps of a call; also for `ferrule.client.fast_path.direct` ----------------------------------------------
+
+    def open_call(self, id: RequestId, opts: CallOptions, elapsed_s: float = 0.0) -> _Call:
+        """Return the dispatch context of a call, for `serve_within`.
+
+        Args:
+            id: the id of the request.
+            opts: its time-outs, and what takes its progress.
+            elapsed_s: seconds that have gone by since it was sent.
+        """
+        timeout_s, cap_s, given = opts.get("timeout_s"), opts.get("max_total_s"), opts.get("on_progress")
         if timeout_s is None and cap_s is None:
-            return await self._call(_Call(self, id, on_progress), method, raw)
-        return await self._call_within(id, method, raw, opts)
+            return _Call(self, id, given)
+        sent_at, resets = anyio.current_time() - elapsed_s, opts.get("reset_on_progress", False)
+        wait_s = float("inf") if timeout_s is None else timeout_s
+        cap_at = float("inf") if cap_s is None else sent_at + cap_s
+        scope = anyio.CancelScope(deadline=min(cap_at, sent_at + wait_s))
+        on_progress = pause_timeout_during_progress(scope, wait_s, cap_at, resets, given)
+        call = _Call(self, id, on_progress if given is not None or resets else None)
+        call.scope, call.cap_at = scope, cap_at
+        return call
 
-    async def _call_within(self, id: int, method: str, raw: dict[str, Any], opts: CallOptions) -> Any:
-        given_s, cap_s = opts.get("timeout_s"), opts.get("max_total_s")
-        timeout_s = float("inf") if given_s is None else given_s
-        cap_at = float("inf") if cap_s is None else anyio.current_time() + cap_s
-        given, resets = opts.get("on_progress"), opts.get("reset_on_progress", False)
-        with anyio.CancelScope(deadline=min(cap_at, anyio.current_time() + timeout_s)) as scope:
-            on_progress = pause_timeout_during_progress(scope, timeout_s, cap_at, resets, given)
-            call = _Call(self, id, on_progress if given is not None or resets else None)
-            return await self._call(call, method, raw)
-        is_cap = cap_s is not None and scope.deadline == cap_at
-        raise RequestTimeout(method, cast("float", cap_s) if is_cap else timeout_s, is_cap=is_cap)
+    async def serve_within(self, call: _Call, opts: CallOptions, method: str, work: Coroutine[Any, Any, Any]) -> Any:
+        """Await the work of a call within its time.
 
-    async def _call(self, call: _Call, method: str, params: dict[str, Any]) -> Any:
-        meta = params.get("_meta", _NO_META)
-        connection = Connection.from_envelope(
-            meta.get(PROTOCOL_VERSION_KEY),
+        Raises:
+            RemoteError: what the peer would have received.
+            RequestTimeout, ConnectionClosed: see `ferrule.kernel.dispatch.Outbound`.
+        """
+        scope = call.scope
+        if scope is None:
+            return await self._serve(call, method, work)
+        with scope:
+            return await self._serve(call, method, work)
+        timeout_s, cap_s = opts.get("timeout_s"), opts.get("max_total_s")
+        # Progress moves the one and not the other, so that the earlier one at the end is the one that is over.
+        is_cap = cap_s is not None and scope.deadline == call.cap_at
+        raise RequestTimeout(method, cast("float", cap_s if is_cap else timeout_s), is_cap=is_cap)
+
+    def connection_of(self, call: _Call, meta: Mapping[str, Any]) -> Connection:
+        """Return the connection of a call: each has its own, as over HTTP."""
+        return Connection.from_envelope(
+            cast("str", meta.get(PROTOCOL_VERSION_KEY)),
             meta.get(CLIENT_INFO_KEY),
             meta.get(CLIENT_CAPABILITIES_KEY) or {},
             outbound=call,
         )
-        runner = ServerRunner(self._server, connection, self._life.state)
+
+    def runner_of(self, connection: Connection) -> ServerRunner[Any]:
+        """Return what serves the requests of a connection."""
+        return ServerRunner(self._server, connection, self._life.state)
+
+    async def ended(self, call: _Call, connection: Connection) -> None:
+        """Note the end of the handler of a call, and close its connection."""
+        call.cancel_requested = True
+        if connection.opened_exit_stack is not None:
+            await aclose_shielded(connection)
+
+    async def _handle(self, call: _Call, method: str, params: dict[str, Any]) -> Any:
+        connection = self.connection_of(call, params.get("_meta", _NO_META))
+        try:
+            return _as_sent(await self.runner_of(connection).handle_request(call, method, params))
+        finally:
+            await self.ended(call, connection)
+
+    async def _serve(self, call: _Call, method: str, work: Coroutine[Any, Any, Any]) -> Any:
         if self._is_trio:
-            return await self._call_on_trio(runner, connection, call, method, params)
+            return await self._serve_on_trio(call, method, work)
         self._calls[call] = task = _current_task()
         try:
-            result = await self._serve(runner, connection, call, method, params)
+            result = await self._answered(call, method, work)
         except BaseException as error:
             if not call.is_cut:
                 raise
@@ -439,13 +493,11 @@ class DirectChannel:
             task.uncancel()
         return result
 
-    async def _call_on_trio(
-        self, runner: ServerRunner[Any], connection: Connection, call: _Call, method: str, params: dict[str, Any]
-    ) -> Any:
+    async def _serve_on_trio(self, call: _Call, method: str, work: Coroutine[Any, Any, Any]) -> Any:
         with anyio.CancelScope() as scope:
             self._calls[call] = scope
             try:
-                return await self._serve(runner, connection, call, method, params)
+                return await self._answered(call, method, work)
             finally:
                 self._note_end(call)
         raise ConnectionClosed(_CLOSED_HERE)
@@ -456,16 +508,14 @@ class DirectChannel:
             self._call_ended.set()
             self._call_ended = None
 
-    async def _serve(
-        self, runner: ServerRunner[Any], connection: Connection, call: _Call, method: str, params: dict[str, Any]
-    ) -> Any:
+    async def _answered(self, call: _Call, method: str, work: Coroutine[Any, Any, Any]) -> Any:
         try:
-            return to_builtins(await run_interruptible(runner.handle_request(call, method, params), call))
+            return await run_interruptible(work, call)
         except LocalError as error:
             logger.error("%s failed", method, exc_info=error)
             raise RemoteError.from_error(error_from_exception(error)) from error
         except MCPError as error:
-            data = UNSET if error.data is UNSET else to_builtins(error.data)
+            data = UNSET if error.data is UNSET else _as_sent(error.data)
             raise RemoteError(error.message, code=error.code, data=data) from error
         except Exception as error:
             logger.error("%s failed", method, exc_info=error)
@@ -473,8 +523,6 @@ class DirectChannel:
         finally:
             call.cancel_requested = True
             call.interruption = None
-            # A connection of its own for each call, as over HTTP.
-            await aclose_shielded(connection)
 
     async def take_notification(self, call: _Call, method: str, params: Mapping[str, Any] | None) -> None:
         """Pass a notification of the server to the client; an error of its handler fails no call."""
@@ -484,7 +532,22 @@ class DirectChannel:
             logger.error("The handling of %s failed", method, exc_info=failure_of(error, call))
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Do nothing: a server in this process needs no notification of this era; to cancel a call, cancel its task."""
+        """Call the server's handler of a notification that an extension defines; its error is logged.
+
+        Those of the core are not sent: to cancel a call of a server in this process, cancel its task.
+        """
+        server = self._server
+        if self._is_closed or is_core_method(method) or server.get_notification_handler(method) is None:
+            return
+        call = _Call(self, self._ids.next(), None)
+        connection = Connection.from_envelope(server.modern_versions[-1], None, {}, outbound=call)
+        raw: dict[str, Any] = {} if params is None else _as_sent(params)
+        try:
+            await run_interruptible(self.runner_of(connection).on_notify(call, method, raw), call)
+        except Exception as error:
+            logger.error("The handling of %s failed", method, exc_info=error)
+        finally:
+            await self.ended(call, connection)
 
     async def wait_closed(self) -> None:
         """See `ClientChannel`."""
@@ -503,6 +566,11 @@ class DirectChannel:
                 if self._call_ended is None:
                     self._call_ended = anyio.Event()
                 await self._call_ended.wait()
+
+
+def _as_sent(value: Any) -> Any:
+    """Return a value as a peer in another process would receive it."""
+    return decode(encode(value))
 
 
 def _current_task() -> Any:

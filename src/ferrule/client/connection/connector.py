@@ -1,7 +1,7 @@
-"""From a target to a settled session: make the channel, negotiate over it, complete the handshake.
+"""Opens a session with a target: makes the channel, negotiates over it, completes the handshake.
 
-The decisions are `ferrule.client.connection.negotiation`'s; this module carries them out and knows what can go wrong on
-each kind of channel. Remembered eras are an assumption with an expiry: a failure probes again.
+`ferrule.client.connection.negotiation` decides the steps; this module performs them and handles the errors of each kind
+of channel. The era of a server is remembered for a limited time; if the remembered one fails, the server is probed.
 """
 
 from __future__ import annotations
@@ -21,27 +21,22 @@ from ferrule.client.connection.channels import (
     MemoryPairChannel,
     PairChannel,
     ServerLifespan,
-    SseChannel,
     StdioChannel,
 )
 from ferrule.client.connection.negotiation import (
     Answered,
     Closed,
     Failed,
-    Handshake,
     HttpRefused,
     NegotiationFailed,
     Negotiator,
-    OpenSse,
     Outcome,
     Probe,
     RpcRefused,
     Settled,
     Silent,
-    SseOpened,
-    Step,
     Unreachable,
-    error_of,
+    offered_versions,
 )
 from ferrule.client.errors import BadServerResponse
 from ferrule.client.targets import HttpTarget, InProcessTarget, PairTarget, StdioTarget
@@ -50,7 +45,7 @@ from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, R
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background
 from ferrule.wire.codec import convert, to_builtins
-from ferrule.wire.faults import ConvertError, FerruleError
+from ferrule.wire.faults import ConvertError
 from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS, Revision, project_value, read_value
 from ferrule.wire.types import META_SERVER_INFO, ClientCapabilities, Implementation, ServerCapabilities
 
@@ -58,7 +53,7 @@ if TYPE_CHECKING:
     from ferrule.transports.http.backend import HttpClient
     from ferrule.transports.http.client import HttpAuth
 
-__all__ = ["Connector", "Session", "forget_eras"]
+__all__ = ["Connector", "Session", "forget_eras", "negotiator_for", "outcome_of"]
 
 logger = logging.getLogger("ferrule.client")
 
@@ -66,10 +61,6 @@ PROBE_TIMEOUT_S: Final = {"stdio": 5.0, "http": 15.0}
 """Seconds to wait for the answer to a probe. A server that is still starting is probed again after its handshake."""
 # A server may be updated; after this time it is probed again ("Versioning").
 ERA_TTL_S: Final = 600.0
-# Servers without a GET stream may leave the request unanswered, and connecting must not depend on it.
-LISTEN_WAIT_S: Final = 2.0
-"""Seconds to wait for the standing stream where the server may ask something: some servers ask there, and a question
-without a stream is lost. A server that sends no head before its first event costs this once."""
 
 _legacy_until: dict[str, float] = {}
 
@@ -79,14 +70,33 @@ def forget_eras() -> None:
     _legacy_until.clear()
 
 
+def negotiator_for(mode: str, *, has_sse: bool = False, known_legacy: bool = False) -> Negotiator:
+    """Return the negotiation for a client's ``mode``.
+
+    Args:
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        has_sse: whether the transport of 2024-11-05 can be tried (HTTP only).
+        known_legacy: start with the handshake: the server's era is remembered.
+
+    Raises:
+        ValueError: neither ``"auto"``, ``"legacy"`` nor a revision that this library supports.
+    """
+    modern, legacy = offered_versions(mode)
+    if not legacy:
+        return Negotiator(modern)
+    from ferrule.client.connection.legacy.negotiation import DualEraNegotiator
+
+    return DualEraNegotiator(modern, legacy=legacy, has_sse=has_sse, known_legacy=known_legacy)
+
+
 @dataclass(slots=True)
 class Session:
     """A channel to a server, and what was negotiated over it.
 
     Attributes:
         channel: carries the messages.
-        revision: the one in use.
-        capabilities: those of the server.
+        revision: the revision in use.
+        capabilities: the server's capabilities.
         server_info: the server's name and version; ``None`` if it does not say.
         instructions: for the model, from the server.
         raw: the `DiscoverResult` or `InitializeResult` as JSON.
@@ -166,16 +176,16 @@ class Connector:
         """Connect, negotiate and return the session.
 
         Raises:
-            LocalError: there is no connection, or no common revision.
+            LocalError: the connection failed, or there is no common revision.
             RemoteError: the server refused the handshake.
         """
         channel: ClientChannel | None = None
         try:
-            channel = await self._make_channel(background)
+            channel = await self.make_channel(background)
             return await self._negotiate(channel, background)
         except BaseException:
             if channel is not None:
-                await _let_go(channel)
+                await _close_shielded(channel)
             raise
 
     async def reinitialize(self, session: Session) -> Session:
@@ -185,39 +195,30 @@ class Connector:
             LocalError: there is no response, or the server now answers with another era.
             RemoteError: the server refused the handshake.
         """
-        from ferrule.transports.http.client import StreamableHttp
+        from ferrule.client.connection.legacy.handshake import reinitialize
 
-        channel = session.channel
-        assert isinstance(channel, StreamableHttp)
-        channel.stop_listening()
-        channel.session_id = None
-        # The new handshake must not carry headers of the lost session.
-        channel.version = None
-        outcome = await self._handshake(channel, session.version)
-        if not isinstance(outcome, Answered):
-            raise error_of(outcome) or BadServerResponse("No handshake")
-        version = cast("Mapping[str, Any]", outcome.result).get("protocolVersion")
-        if version not in REVISIONS or REVISIONS[cast("str", version)].is_modern:
-            raise NegotiationFailed(f"The server now answers with the revision {version!r}", [session.version])
-        return await self._settle(channel, Settled(cast("str", version), outcome.result))
+        return await reinitialize(self, session)
 
     # -- channels ------------------------------------------------------------------------------------------------------
 
-    def _stream_options(self, background: Background) -> dict[str, Any]:
+    def stream_options(self, background: Background) -> dict[str, Any]:
+        """Return the options of a channel over streams."""
         return {
             "on_request": self.on_request,
             "on_notify": self.on_notify,
             "background": background,
         }
 
-    async def _make_channel(self, background: Background) -> ClientChannel:
+    async def make_channel(self, background: Background) -> ClientChannel:
+        """Return a new channel to the target, over which nothing is negotiated yet."""
         target = self.target
         if isinstance(target, HttpTarget):
             return self._http_channel(target, background)
         if isinstance(target, StdioTarget):
-            return await StdioChannel.open(target.server, **self._stream_options(background))
+            return await StdioChannel.open(target.server, **self.stream_options(background))
         if isinstance(target, PairTarget):
-            return PairChannel(target, **self._stream_options(background))
+            return PairChannel(target, **self.stream_options(background))
+        # Once for all sessions of this client: a restart of the session must not restart the server.
         if self.life is None:
             self.life = ServerLifespan(target.server)
             try:
@@ -231,7 +232,7 @@ class Connector:
             raise LocalError(
                 "A legacy session in this process belongs to one caller and cannot carry the requests of others"
             )
-        return MemoryPairChannel(target.server, self.life, **self._stream_options(background))
+        return MemoryPairChannel(target.server, self.life, **self.stream_options(background))
 
     def _is_direct(self, target: InProcessTarget) -> bool:
         if self.mode == "auto":
@@ -253,21 +254,6 @@ class Connector:
             max_message_bytes=self.max_message_bytes,
         )
 
-    async def _open_sse(self, background: Background) -> ClientChannel:
-        from ferrule.transports.sse.client import connect_sse
-
-        target = cast("HttpTarget", self.target)
-        connection = await connect_sse(
-            target.url,
-            self.http(),
-            background=background,
-            headers={**target.headers, **self.headers},
-            auth=self.auth,
-            max_message_bytes=self.max_message_bytes,
-            timeout_s=self.connect_timeout_s,
-        )
-        return SseChannel(connection, **self._stream_options(background))
-
     # -- negotiation ------------------------------------------------------------------------------------------------
 
     @property
@@ -281,45 +267,44 @@ class Connector:
         """Check the mode.
 
         Raises:
-            ValueError: it is unknown; see `Negotiator.for_mode`.
+            ValueError: it is unknown; see `offered_versions`.
         """
-        self._negotiator()
+        offered_versions(self.mode)
 
-    def _negotiator(self) -> Negotiator:
+    def _negotiator(self, channel: ClientChannel) -> Negotiator:
+        if isinstance(channel, DirectChannel):  # it supports one era and has no fallback
+            return Negotiator(offered_versions(self.mode)[0])
         key = self._era_key
         # Saves the probe, which legacy servers answer with an error.
         known = key is not None and _legacy_until.get(key, 0.0) > time.monotonic()
-        return Negotiator.for_mode(self.mode, has_sse=isinstance(self.target, HttpTarget), known_legacy=known)
+        return negotiator_for(self.mode, has_sse=isinstance(self.target, HttpTarget), known_legacy=known)
 
     async def _negotiate(self, channel: ClientChannel, background: Background) -> Session:
         if self.prior_discover is not None:
-            return await self._settle(channel, self._from_prior(self.prior_discover))
-        negotiator = self._negotiator()
+            return await self.settle(channel, self._from_prior(self.prior_discover))
         target = self.target
-        if isinstance(channel, DirectChannel):
-            negotiator.legacy = ()  # a channel that supports one era has no fallback
+        negotiator = self._negotiator(channel)
         if isinstance(target, HttpTarget) and target.is_sse:
-            channel = await self._open_sse(background)
-            negotiator = Negotiator(modern=(), legacy=negotiator.legacy or ("2024-11-05",))
+            from ferrule.client.connection.legacy.handshake import open_sse
+
+            channel, negotiator = await open_sse(self, negotiator, background)
         step = negotiator.start()
         try:
             while not isinstance(step, Settled | Failed):
-                if isinstance(step, OpenSse):
-                    channel, outcome = await self._try_sse(channel, background)
-                # Some legacy servers end, or become unusable, after an unknown first request (the probe).
-                elif isinstance(step, Handshake) and step.fresh:
-                    await channel.aclose()
-                    channel = await self._make_channel(background)
-                    outcome = await self._handshake(channel, step.version)
+                if isinstance(step, Probe):
+                    outcome = await self._probe(channel, step)
                 else:
-                    outcome = await self._do(channel, step)
+                    from ferrule.client.connection.legacy.handshake import channel_for, perform
+
+                    channel = await channel_for(self, channel, step, background)
+                    channel, outcome = await perform(self, channel, step, background)
                 logger.debug("%s: %s -> %s", target.label, step, outcome)
                 step = negotiator.next_step(outcome)
             if isinstance(step, Failed):
                 raise step.error
-            return await self._settle(channel, step)
+            return await self.settle(channel, step)
         except BaseException:
-            await _let_go(channel)
+            await _close_shielded(channel)
             raise
 
     def _from_prior(self, prior: Mapping[str, Any]) -> Settled:
@@ -331,30 +316,11 @@ class Connector:
                 return Settled(version, prior)
         raise NegotiationFailed("prior_discover names no revision of this client", offered, supported)
 
-    async def _do(self, channel: ClientChannel, step: Step) -> Outcome:
-        if isinstance(step, Handshake):
-            return await self._handshake(channel, step.version)
-        assert isinstance(step, Probe)
+    async def _probe(self, channel: ClientChannel, step: Probe) -> Outcome:
         kind = "http" if isinstance(self.target, HttpTarget) else "stdio"
         timeout_s = self.probe_timeout_s or min(PROBE_TIMEOUT_S[kind], self.connect_timeout_s)
         params = {"_meta": self._envelope(step.version)}
-        return await _outcome(channel, "server/discover", params, timeout_s, is_probe=True)
-
-    async def _handshake(self, channel: ClientChannel, version: str) -> Outcome:
-        params = {
-            "protocolVersion": version,
-            "capabilities": self.capabilities(REVISIONS[version]),
-            "clientInfo": to_builtins(self.client_info),
-        }
-        return await _outcome(channel, "initialize", params, self.connect_timeout_s, is_probe=False)
-
-    async def _try_sse(self, channel: ClientChannel, background: Background) -> tuple[ClientChannel, Outcome]:
-        try:
-            opened = await self._open_sse(background)
-        except (FerruleError, OSError) as error:
-            return channel, Closed(error)
-        await channel.aclose()
-        return opened, SseOpened()
+        return await outcome_of(channel, "server/discover", params, timeout_s, is_probe=True)
 
     def _envelope(self, version: str) -> dict[str, Any]:
         revision = REVISIONS[version]
@@ -364,7 +330,12 @@ class Connector:
             CLIENT_INFO_KEY: project_value(revision, Implementation, to_builtins(self.client_info)),
         }
 
-    async def _settle(self, channel: ClientChannel, settled: Settled) -> Session:
+    async def settle(self, channel: ClientChannel, settled: Settled) -> Session:
+        """Return the session that was negotiated over a channel.
+
+        Raises:
+            BadServerResponse: the server introduces itself in a malformed way.
+        """
         from ferrule.transports.http.client import StreamableHttp
 
         raw = settled.result
@@ -373,7 +344,7 @@ class Connector:
         if self._era_key is not None:
             if revision.is_modern:
                 _legacy_until.pop(self._era_key, None)
-            elif self.mode == "auto":  # only the search finds out what a server cannot do
+            elif self.mode == "auto":  # in mode "legacy" the server was not probed
                 _legacy_until[self._era_key] = time.monotonic() + ERA_TTL_S
         if isinstance(channel, StreamableHttp):
             channel.version = settled.version
@@ -393,25 +364,22 @@ class Connector:
         if revision.is_modern:
             session.meta = self._envelope(settled.version)
         else:
-            with anyio.move_on_after(self.connect_timeout_s):
-                await channel.notify("notifications/initialized")
-            if self.listens and isinstance(channel, StreamableHttp):
-                channel.start_listening()
-                if self.capabilities(revision):
-                    await channel.wait_listening(min(LISTEN_WAIT_S, self.connect_timeout_s))
+            from ferrule.client.connection.legacy.handshake import complete
+
+            await complete(self, channel, revision)
         return session
 
 
-async def _let_go(channel: ClientChannel) -> None:
-    """Close a channel, also where the caller was cancelled: a process and its pipes must not outlive the attempt."""
+async def _close_shielded(channel: ClientChannel) -> None:
+    """Close a channel, also if the caller was cancelled: a process and its pipes must not outlive the attempt."""
     with anyio.CancelScope(shield=True):
         await channel.aclose()
 
 
-async def _outcome(
+async def outcome_of(
     channel: ClientChannel, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool
 ) -> Outcome:
-    """Send one message of the negotiation and say what came of it."""
+    """Send one message of the negotiation, and return its outcome."""
     from ferrule.transports.http.backend import HttpConnectFailed
     from ferrule.transports.http.errors import HttpRemoteError, HttpStatusError, SessionLost
 

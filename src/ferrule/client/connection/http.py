@@ -1,4 +1,4 @@
-"""The HTTP of one client: its HTTP client, made when it is first needed, and what its requests carry."""
+"""The HTTP client of one `Client`, made when it is first needed, and the headers of its requests."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from ferrule.client.settings import HttpSettings
     from ferrule.transports.http.backend import HttpClient
 
-__all__ = ["HttpOfClient"]
+__all__ = ["ClientHttp"]
 
 
-class HttpOfClient:
+class ClientHttp:
     """The HTTP client of one client, made when it is first needed, and the headers of its requests.
 
     Args:
         settings: the settings of the client.
-        target: what it connects to.
+        target: the server that the client connects to.
 
     Attributes:
         headers: the headers of every request, checked, without those of the target.
-        user_agent: the name that the user gave the client, for requests of authorization flows too; ``None``: none.
+        user_agent: the ``User-Agent`` among the headers, for requests of authorization flows too; ``None`` without.
 
     Raises:
         TypeError, ValueError: a header cannot be sent; see `checked_headers`.

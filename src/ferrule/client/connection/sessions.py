@@ -1,13 +1,12 @@
-"""The session of a client: opened, renewed, opened again after a failure, closed.
+"""The session of a client: opens it, renews it, opens it again after a failure, closes it.
 
-No caller's task holds anything open. The tasks of a client belong to its `Background`; connecting and renewing happen
-once for all callers, under one lock, and a caller that waits for them can be cancelled alone.
+No resource belongs to the task of a caller. The tasks of a client belong to its `Background`. One lock makes callers
+share each connecting or renewal, and a caller that waits for it can be cancelled without effect on the others.
 
-Recovery, in one place:
+How the client recovers:
 
-* the channel is closed (a server process ended): the call that was under way has failed; the next one opens a new
-  channel;
-* the session is lost (404, legacy): one handshake, which all callers share;
+* the channel is closed (a server process ended): the call in flight has failed; the next call opens a new channel;
+* the session is lost (404, legacy): one new handshake for all callers;
 * the revision is refused (-32022, modern): one more attempt with a revision that the server lists.
 """
 
@@ -42,13 +41,13 @@ class SessionHooks:
     """Callbacks of a client for when its session opens, is renewed, fails or closes.
 
     Attributes:
-        label: returns what to call the server in messages.
+        label: returns the server's name for messages.
         prepare: brings a new session to the state of the last one (log level, subscriptions).
-        before_renewal: the server no longer has the session: removes cached results.
-        after_renewal: another session is in use: something may have been missed.
-        explain_failure: adds to an error what it does not say by itself.
-        close_subscriptions: ends them; the session is about to close.
-        close_http: closes the client's HTTP client; the last step.
+        before_renewal: called when the server no longer has the session; removes cached results.
+        after_renewal: called when another session is in use, since notifications may have been missed.
+        explain_failure: adds a hint to an error, such as how to sign in.
+        close_subscriptions: closes the subscriptions before the session is closed.
+        close_http: closes the client's HTTP client, as the last step.
     """
 
     label: Callable[[], str]
@@ -84,6 +83,7 @@ class SessionManager:
         self._lock: anyio.Lock | None = None
         self._connecting: anyio.CancelScope | None = None
         self._watched: Background | None = None
+        self._reported: Session | None = None
 
     @property
     def is_connecting(self) -> bool:
@@ -109,7 +109,8 @@ class SessionManager:
         """Open a session, if there is none.
 
         Raises:
-            LocalError, RemoteError: it did not work; nothing is left open.
+            LocalError: the connection failed, or there is no common revision; nothing is left open.
+            RemoteError: the server refused the handshake; nothing is left open.
         """
         started = time.monotonic()
         async with self.lock():
@@ -130,13 +131,14 @@ class SessionManager:
     async def aclose(self) -> None:
         """See `Client.aclose`."""
         self.is_open = False
+        # First: an attempt to connect holds the lock, and may wait for a server that never responds.
         if self._connecting is not None:
             self._connecting.cancel()
         with anyio.CancelScope(shield=True):
             lock = self.lock()
             try:
                 await lock.acquire()
-            except BaseException:  # cancelled by asyncio itself, which no scope keeps out
+            except BaseException:  # a cancellation by asyncio, which a shielded scope lets through
                 await self._close()
                 raise
             try:
@@ -156,6 +158,7 @@ class SessionManager:
             raise ConnectionClosed(f"The client of {label} is not connected: use 'async with' or await connect()")
         async with self.lock():
             session = self.current
+            # Again: the client may have been closed while this waited for the lock.
             if not self.is_open:
                 raise ConnectionClosed(f"The client of {label} is closed")
             if session is not None and not session.channel.is_closed:
@@ -163,16 +166,17 @@ class SessionManager:
             if session is not None:
                 if not self._restarts:
                     raise ConnectionClosed(f"The connection to {label} has ended, and restart is off")
-                logger.warning("The connection to %s has ended; connecting again", label)
+                if session is not self._reported:  # once for each, and not for each attempt
+                    logger.warning("The connection to %s has ended; connecting again", label)
+                    self._reported = session
                 await session.channel.aclose()
             self.current = await self._open()
             return self.current
 
     def note_lost(self, session: Session, lost: SessionLost) -> None:
-        """A request over a session found it lost.
+        """Note that the server has refused a request because the session is lost.
 
-        Nothing happens where another caller has renewed it in the meantime: the id that the server refused is not the
-        one in use any more.
+        It has no effect if another caller has renewed the session: the refused id is then no longer in use.
         """
         current = self.current
         if current is not None and current.channel is session.channel and current.session_id == lost.session_id:
@@ -207,9 +211,10 @@ class SessionManager:
         """Open a session on a new channel, or on that of a lost one. Closing the client gives it up.
 
         Raises:
-            Whatever it fails with; a channel that was made for it is closed.
+            Exception: any error of connecting or of the handshake; a channel that was made is closed.
         """
         session: Session | None = None
+        # Closing ends the background tasks for good, and a client can be opened again.
         if self.background.is_closed:
             self.background = Background()
         with anyio.CancelScope() as self._connecting:
@@ -223,6 +228,7 @@ class SessionManager:
                     self._watch_loop(self.background)
                 return session
             except BaseException:
+                # The channel of a lost session stays open, because the next attempt uses it.
                 if session is not None and lost is None:
                     with anyio.CancelScope(shield=True):
                         await session.channel.aclose()
@@ -240,7 +246,7 @@ class SessionManager:
         return renewed
 
     async def _close(self) -> None:
-        """Each step is done even if one before it fails or is cancelled."""
+        """Close everything; each step runs even if an earlier one fails or is cancelled."""
         self.is_open = False
         session, self.current = self.current, None
         try:
@@ -267,7 +273,7 @@ class SessionManager:
     # -- the end of the event loop ----------------------------------------------------------------------------------
 
     def _watch_loop(self, background: Background) -> None:
-        """Close with the event loop, if that ends before the client: nothing that is open would work in another one.
+        """Close when the event loop ends before the client: open connections cannot be used in another loop.
 
         The next call opens a session again, in the loop that runs then.
         """

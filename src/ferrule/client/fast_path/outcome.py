@@ -1,4 +1,4 @@
-"""What a fast path has got for a request that it has sent, when that is not a plain result."""
+"""The outcome of a request on the fast path that is not a plain result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["FirstOutcome"]
 
 
 class FirstOutcome:
-    """The outcome of a request that was sent already; the general path takes it in place of sending, once.
+    """The outcome of a request that the fast path has sent; the general path uses it once, in place of sending.
 
     Attributes:
         started: `time.monotonic` when the call began.
-        is_taken: whether `take` was called.
+        is_taken: whether `result` was called.
     """
 
     __slots__ = ("_error", "_result", "is_taken", "started")
@@ -23,11 +23,11 @@ class FirstOutcome:
         self._result = result
         self._error = error
 
-    def take(self) -> Any:
+    def result(self) -> Any:
         """Return the raw result.
 
         Raises:
-            Exception: what the request ended with instead.
+            Exception: the error that ended the request.
         """
         self.is_taken = True
         error, self._error = self._error, None

@@ -13,7 +13,7 @@ from ferrule.wire.codec import encode
 __all__ = ["MAX_PREPARED", "PreparedCall"]
 
 MAX_PREPARED: Final = 1024
-"""Tools whose calls are kept prepared for one session; beyond that all are forgotten and prepared anew."""
+"""Maximum number of tools with a prepared call in one session; at the limit all are removed and prepared again."""
 
 _HEAD: Final = b'{"jsonrpc":"2.0","id":'
 
@@ -49,14 +49,15 @@ class PreparedCall:
         else:
             self._after = (b',"_meta":' + encode(meta) if meta else b"") + b"}}"
 
-    def fill(self, id: int, arguments: bytes) -> bytes:
+    def fill(self, id: int, arguments: bytes, end: bytes = b"") -> bytes:
         """Return the request.
 
         Args:
             id: the id of the request.
             arguments: as JSON; empty where none are sent.
+            end: appended to the request.
         """
         number = b"%d" % id
         if self._has_token:
-            return b"".join((_HEAD, number, self._before, arguments, self._after, number, b"}}}"))
-        return b"".join((_HEAD, number, self._before, arguments, self._after))
+            return b"".join((_HEAD, number, self._before, arguments, self._after, number, b"}}}", end))
+        return b"".join((_HEAD, number, self._before, arguments, self._after, end))

@@ -1,8 +1,8 @@
 """The fast path over a stream pair: prepared bytes out, and answers decoded to their type as they come in.
 
-It sends what the general path sends for the same call. Of what comes in it takes the plain results of its own calls and
-leaves everything else to the dispatcher, which settles those calls too: with errors, unusual results, and at the end of
-the channel. On asyncio, over streams that show their frames; elsewhere it never opens.
+It sends the same bytes as the general path for the same call. It takes the plain results of its own calls from the
+incoming frames. The dispatcher handles all other frames, and ends calls of this path that get an error or an unusual
+result, or that are open when the channel ends. It opens only on asyncio, over streams that show their frames.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StreamFastPath:
 
     Args:
         dispatcher: the dispatcher of the channel; the general path.
-        why_closed: returns the error for a call that the end of the channel left unanswered.
+        why_closed: returns the error for a call that is open when the channel ends.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class StreamFastPath:
             self._loop = spawner.loop
             self._deadlines = Deadlines(spawner.loop, self._waiting)
             self._read, self._write = read, write
-            read.show_frames(self.take)
+            read.show_frames(self.take_answers)
 
     def close(self) -> None:
         """See `ferrule.kernel.dispatch.FastPath`."""
@@ -75,14 +75,14 @@ class StreamFastPath:
     async def call(
         self, prepared: PreparedCall, arguments: bytes, headers: Any, timeout_s: float | None, wait_s: float | None
     ) -> ToolResult | FirstOutcome:
-        """Send a call, while `is_open`, and return its result, or what else became of it.
+        """Send a call, while `is_open`, and return its result, or the outcome that the general path continues from.
 
         Args:
             prepared: the call.
             arguments: as JSON.
             headers: not used.
-            timeout_s: seconds without an answer or progress.
-            wait_s: seconds by which progress moves the end of the time.
+            timeout_s: seconds without a response or progress.
+            wait_s: seconds from the last progress to the time-out.
         """
         started = time.monotonic()
         dispatcher = self._dispatcher
@@ -90,9 +90,11 @@ class StreamFastPath:
         request = PlainRequest(self._loop, wait_s)
         id = dispatcher.expect(request)
         # A call that is alone is sent at once; further ones are sent together at the end of this pass of the loop.
-        self._write.send_pieces([prepared.fill(id, arguments), b"\n"], flush=is_first)  # type: ignore[union-attr]
+        self._write.send_pieces([prepared.fill(id, arguments, b"\n")], flush=is_first)  # type: ignore[union-attr]
         if timeout_s is not None:
-            self._deadlines.add(request, timeout_s)
+            request.deadline = due = self._loop.time() + timeout_s
+            if due < self._deadlines.due:
+                self._deadlines.note(due)
         try:
             result = await request.future
         except BaseException as error:
@@ -104,7 +106,7 @@ class StreamFastPath:
         return await self._unusual(id, request, started, timeout_s)
 
     async def _unusual(self, id: int, request: PlainRequest, started: float, timeout_s: float | None) -> FirstOutcome:
-        """Return the outcome of a call that the general path has settled, or whose time is over."""
+        """Return the outcome of a call that the dispatcher has ended, or whose time is over."""
         error = request.error
         if not request.has_response:
             error = RequestTimeout(PLAIN_METHOD, timeout_s or 0.0)
@@ -121,7 +123,7 @@ class StreamFastPath:
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
-    def take(self, frames: deque[Any]) -> bool:
+    def take_answers(self, frames: deque[Any]) -> bool:
         """Take plain answers to calls of this path from the left; see `TakeFrames`."""
         waiting, forget = self._waiting, self._dispatcher.forget
         taken = 0

@@ -1,1 +1,1 @@
-"""A server that passes everything on to a client behind it."""
+"""A proxy: a server that forwards requests to another server."""

@@ -12,19 +12,20 @@ streams for calls; else to the latest call on the session; else, for a legacy cl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ferrule.client.calls.requests import MakeHeaders, UnfinishedCall
+from ferrule.client.calls.request_sender import MakeHeaders, UnfinishedCall
 from ferrule.client.parts import ClientParts
 from ferrule.client.server_messages import ServerHooks
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, SubscriptionBus
 from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import (
     CapabilityNotDeclared,
+    ConnectionClosed,
     FerruleError,
     InvalidParams,
     MCPError,
@@ -32,7 +33,7 @@ from ferrule.protocol.errors import (
     NoBackChannel,
     RemoteError,
 )
-from ferrule.wire.codec import convert
+from ferrule.wire.codec import convert, encode_str, to_builtins
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.json_types import is_mapping
 from ferrule.wire.types import (
@@ -46,6 +47,7 @@ from ferrule.wire.types import (
 if TYPE_CHECKING:
     from ferrule.client.connection.connector import Session
     from ferrule.client.gateway.parked_calls import ParkedCall
+    from ferrule.client.gateway.upstreams.processes import ProcessBudget
     from ferrule.client.settings import ClientSettings
     from ferrule.client.targets import Target
     from ferrule.kernel.connection import Connection
@@ -57,9 +59,14 @@ __all__ = [
     "MAX_IDLE_SESSIONS",
     "MAX_SESSIONS",
     "BackendClient",
+    "BackendClientGone",
     "BackendSession",
     "BackendSessionPool",
     "ForwardingHooks",
+    "caller_of",
+    "declared_by",
+    "party_of",
+    "shared_key",
 ]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
@@ -82,8 +89,15 @@ _HOP_NOTIFICATIONS: Final = frozenset(
 )
 """Notifications that belong to one exchange with the backend; the layers below have handled them."""
 
+_CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests during which a server asks its client something."""
+
 _serving: ContextVar[Any] = ContextVar("ferrule_proxy_serving", default=None)
-"""What this task forwards: session, request, and the same of an outer proxy (a proxy may be the backend of one)."""
+"""The session and request that this task forwards, and those of an outer proxy (a proxy may be the backend of one)."""
+
+
+class BackendClientGone(ConnectionClosed):
+    """The client of the proxy has disconnected, so that its session with the backend has ended."""
 
 
 class ForwardingHooks(ServerHooks):
@@ -227,13 +241,18 @@ class BackendSession:
 
     Args:
         client: the connection to the backend.
-        bus: see below.
+        bus: see the attribute.
         owner: the legacy connection that the session belongs to; ``None``: it is shared.
         key: identifies the principal and capabilities that share it.
+        tells_change: called with the notification of each changed list; returns whether it is forwarded.
+        processes: the processes of which it is one; ``None`` where they are not bounded.
+        admit: called before it is opened, and may wait.
+        adopted: called when it becomes the session of one client.
 
     Attributes:
         active: the requests in progress.
-        parked: the call that uses it exclusively; see `ferrule.client.gateway.parked_calls`.
+        parked: calls that may be suspended; see `ferrule.client.gateway.parked_calls`.
+        attached: the legacy connections that share it.
         is_exclusive: whether a call uses it exclusively.
         users: calls and subscriptions that use it now.
         subscribed: URI → number of subscribers.
@@ -241,13 +260,27 @@ class BackendSession:
     """
 
     def __init__(
-        self, client: BackendClient, bus: SubscriptionBus, *, owner: Connection | None = None, key: str = ""
+        self,
+        client: BackendClient,
+        bus: SubscriptionBus,
+        *,
+        owner: Connection | None = None,
+        key: str = "",
+        tells_change: Callable[[str], bool] | None = None,
+        processes: ProcessBudget | None = None,
+        admit: Callable[[BackendSession], Awaitable[None]] | None = None,
+        adopted: Callable[[BackendSession, Connection], None] | None = None,
     ) -> None:
         self.client = client
+        self._tells_change = tells_change
+        self._processes = processes
+        self._admit = admit
+        self._adopted = adopted
         self.owner = owner
         self.key = key
         self.active: list[ServerRequestContext[Any]] = []
-        self.parked: ParkedCall | None = None
+        self.parked: list[ParkedCall] = []
+        self.attached: dict[int, Connection] = {}
         self.is_exclusive = False
         self.users = 0
         self.subscribed: dict[str, int] = {}
@@ -256,8 +289,40 @@ class BackendSession:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no request, subscription or question uses the session."""
+        return not (self.active or self.users or self.subscribed or self.parked)
+
+    def attach(self, connection: Connection) -> None:
+        """Note that a legacy client shares the session, until it disconnects."""
+        if id(connection) not in self.attached:
+            self.attached[id(connection)] = connection
+
+            def leave() -> None:
+                self.attached.pop(id(connection), None)
+
+            connection.on_closing(leave)
+
     async def connect(self) -> None:
         """Open the session, if it is not open."""
+        if self._admit is not None and not self.client.is_connected:
+            self.users += 1  # it must not be ended while it opens
+            try:
+                await self._admit(self)
+                await self._connect()
+            finally:
+                self.users -= 1
+        else:
+            await self._connect()
+
+    async def aclose(self) -> None:
+        """Close the session; it can be opened again."""
+        await self.client.aclose()
+        if self._processes is not None:
+            self._processes.forget(self)
+
+    async def _connect(self) -> None:
         token = _serving.set(None)  # tasks started here outlive the request
         try:
             await self.client.connect()
@@ -275,6 +340,8 @@ class BackendSession:
                 if other is ctx:
                     del self.active[at]
                     break
+            if self._processes is not None:
+                self._processes.note_use(self)
             _serving.reset(token)
 
     def _request_of_stream(self) -> ServerRequestContext[Any] | None:
@@ -288,12 +355,40 @@ class BackendSession:
 
     def _client_session(self) -> ServerSession | None:
         """Return the session of the client that a message of the backend belongs to; ``None`` where there is none."""
-        if self.parked is not None:
-            return None if self.parked.ctx is None else self.parked.ctx.session
-        ctx = self._request_of_stream() or (self.active[-1] if self.active else None)
+        found = self._request_of_stream()
+        if found is None and len(self._callers()) > 1:
+            return None  # it may concern another client
+        if found is None and self.parked:
+            ctx = self.parked[-1].ctx
+            return None if ctx is None else ctx.session
+        ctx = found or (self.active[-1] if self.active else None)
         if ctx is not None:
             return ctx.session
         return self._owner_session()
+
+    def _callers(self) -> set[Hashable]:
+        """Return the clients with a call in progress that a message of the backend may concern."""
+        if self.owner is not None:
+            return {id(self.owner)}
+        calls = [ctx for ctx in self.active if ctx.method in _CALLS]
+        return {caller_of(ctx) for ctx in calls} | {parked.caller for parked in self.parked}
+
+    def _claim(self) -> None:
+        """Give a shared process whose server asks something to its only client.
+
+        Raises:
+            MCPError: it has several, and the question cannot be assigned to one.
+        """
+        if self.owner is not None or self._processes is None:
+            return
+        self._processes.note_question()
+        callers = self._callers()
+        everybody = callers | set(self.attached)
+        if len(callers or everybody) > 1:
+            logger.warning("A question of %s is refused: several clients share its process", self.client.label)
+            raise InvalidParams("Several clients have calls in progress that this request could belong to")
+        if len(everybody) == 1 and self.attached and self._adopted is not None:
+            self._adopted(self, next(iter(self.attached.values())))
 
     def _owner_session(self) -> ServerSession | None:
         """Return the session of the owner outside its requests; ``None`` for a shared session."""
@@ -310,8 +405,10 @@ class BackendSession:
             InvalidParams: no call is in progress that the request could belong to.
         """
         sent, options = _with_own_progress(dctx, params)
-        if self.parked is not None:
-            return await self.parked.ask(method, sent)
+        if self._request_of_stream() is None:
+            self._claim()
+            if self.parked:
+                return await self.parked[-1].ask(method, sent)
         session = self._client_session()
         if session is None:
             raise InvalidParams("The client has no call in progress that this request could belong to")
@@ -347,7 +444,7 @@ class BackendSession:
         if isinstance(meta, Mapping) and META_SUBSCRIPTION_ID in meta:
             return  # the subscription that it names handles it (`ferrule.client.calls.subscriptions`)
         topic = params.get("uri") if method == _UPDATED else method
-        if not isinstance(topic, str):
+        if not isinstance(topic, str) or (self._tells_change is not None and not self._tells_change(method)):
             return
         event = Event(method, topic, params)
         if self.owner is None:
@@ -356,7 +453,7 @@ class BackendSession:
         # The session belongs to one client, so the change concerns no other.
         session = None if not self.active else self._client_session()
         if session is None and self.owner.listener is not None:
-            self.owner.listener.offer(event)
+            self.owner.listener.add(event)
             return
         session = session or self._owner_session()
         if session is not None:
@@ -422,7 +519,15 @@ class BackendSessionPool:
         backends, self.backends = self.backends, []
         return backends
 
-    async def acquire(self, key: str, declared: Mapping[str, Any], info: Any, *, exclusive: bool) -> BackendSession:
+    async def acquire(
+        self,
+        key: str,
+        declared: Mapping[str, Any],
+        info: Any,
+        *,
+        exclusive: bool,
+        attached: Connection | None = None,
+    ) -> BackendSession:
         """Return a connected session; give it back with `release`.
 
         Waits while `MAX_SESSIONS` are in use.
@@ -432,11 +537,14 @@ class BackendSessionPool:
             declared: the capabilities to declare.
             info: name and version of the client.
             exclusive: no other exclusive call uses the session meanwhile.
+            attached: the legacy connection that shares the session, if it does not end with the request.
         """
         backend = await self._find(key, declared, info, exclusive)
+        if attached is not None:
+            backend.attach(attached)  # before it opens: a server may ask at once
         backend.users += 1
         backend.is_exclusive = backend.is_exclusive or exclusive
-        self.backends.remove(backend)
+        self.remove(backend)
         self.backends.append(backend)
         try:
             await backend.connect()
@@ -444,6 +552,13 @@ class BackendSessionPool:
             await self.release(backend, exclusive=exclusive)
             raise
         return backend
+
+    def remove(self, backend: BackendSession) -> bool:
+        """Take a session out of the pool; return whether it was in it."""
+        if backend not in self.backends:
+            return False
+        self.backends.remove(backend)
+        return True
 
     async def _find(self, key: str, declared: Mapping[str, Any], info: Any, exclusive: bool) -> BackendSession:
         while True:
@@ -464,7 +579,7 @@ class BackendSessionPool:
         for backend in self.backends:
             if not backend.users and not backend.subscribed:
                 self.backends.remove(backend)
-                await backend.client.aclose()
+                await backend.aclose()
                 return True
         return False
 
@@ -477,6 +592,40 @@ class BackendSessionPool:
         with anyio.CancelScope(shield=True):
             while sum(not backend.users and not backend.subscribed for backend in self.backends) > MAX_IDLE_SESSIONS:
                 await self._drop_idle()
+
+
+def declared_by(connection: Connection) -> dict[str, Any]:
+    """Return the capabilities that a client declared, unchanged."""
+    raw = connection.client_capabilities_raw
+    return cast("dict[str, Any]", to_builtins(raw)) if isinstance(raw, Mapping) else {}
+
+
+def shared_key(ctx: ServerRequestContext[Any]) -> str:
+    """Return a text that clients without sessions have in common when the backend cannot tell them apart."""
+    party = ctx.transport.principal
+    info = to_builtins(ctx.session.connection.client_info)
+    # A principal may be an object of the program's own verifier.
+    return encode_str([str(getattr(party, "id", party)), declared_by(ctx.session.connection), info])
+
+
+def caller_of(ctx: ServerRequestContext[Any]) -> Hashable:
+    """Return what identifies the client of a call, as far as it is known: two with the same value are one client."""
+    connection = ctx.session.connection
+    if connection.revision.has_sessions and connection.client_params is not None:
+        return id(connection)
+    party = ctx.transport.principal
+    if party is not None:
+        # A principal may be an object of the program's own verifier.
+        return str(getattr(party, "id", party))
+    return id(ctx) if ctx.transport.is_network else "owner"
+
+
+def party_of(ctx: ServerRequestContext[Any]) -> Hashable:
+    """Return what identifies the client of a request: its session, or what clients without one have in common."""
+    connection = ctx.session.connection
+    is_session = connection.revision.has_sessions and connection.client_params is not None
+    # The id of a session that has ended may be used again, but by no other principal.
+    return (id(connection) if is_session else 0, shared_key(ctx))
 
 
 def _with_own_progress(

@@ -6,17 +6,23 @@ calls exist in this process only, and for a bounded time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+import secrets
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
+from ferrule.client.gateway.backend_sessions import caller_of
+from ferrule.protocol.errors import InvalidParams, LocalError
 from ferrule.wire.codec import encode_str
 
 if TYPE_CHECKING:
+    from ferrule.client.gateway.backend_sessions import BackendSession
     from ferrule.kernel.server import ServerRequestContext
+    from ferrule.transports.background import Background
 
-__all__ = ["MAX_PARKED", "PARKED_S", "ParkedCall", "fingerprint_of"]
+__all__ = ["MAX_PARKED", "PARKED_S", "ParkedCall", "ParkedCalls", "fingerprint_of"]
 
 PARKED_S: Final = 300.0
 """Seconds that a call waits for the client to come back with an answer."""
@@ -30,14 +36,16 @@ class ParkedCall:
     Attributes:
         fingerprint: the fingerprint of the request; only a request with the same one continues the call.
         party: the principal that made the call; for any other the call does not exist.
+        caller: identifies the client; see `caller_of`.
         ctx: the request that is being served; ``None`` while the client is away.
         turned: set when there is a result, an error, or a request to the client.
         scope: cancels the call.
     """
 
-    def __init__(self, fingerprint: str, party: Any = None) -> None:
+    def __init__(self, fingerprint: str, party: Any = None, caller: Hashable = None) -> None:
         self.fingerprint = fingerprint
         self.party = party
+        self.caller = caller
         self.ctx: ServerRequestContext[Any] | None = None
         self.turned = anyio.Event()
         self.result: dict[str, Any] | None = None
@@ -88,6 +96,97 @@ class ParkedCall:
         self.ctx = None
         self.scope.deadline = anyio.current_time() + PARKED_S
         self.turned.set()
+
+
+class ParkedCalls:
+    """The calls of one proxy that may be suspended, by the state that continues them; at most `MAX_PARKED` wait.
+
+    Args:
+        background: runs the calls.
+        open_session: returns the session with the backend for a call, while the call runs.
+    """
+
+    def __init__(
+        self,
+        background: Background,
+        open_session: Callable[[ServerRequestContext[Any], ParkedCall], AbstractAsyncContextManager[BackendSession]],
+    ) -> None:
+        self._background = background
+        self._open_session = open_session
+        self._waiting: dict[str, ParkedCall] = {}
+
+    async def serve(
+        self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any], meta: Mapping[str, Any]
+    ) -> Any:
+        """Begin or continue a call; return its result, or an ``input_required`` result with its questions.
+
+        Args:
+            ctx: the request.
+            method: its method.
+            params: its params; the state and the answers are taken out of them.
+            meta: what the backend gets as ``_meta``.
+
+        Raises:
+            InvalidParams: the state is unknown, has expired, or belongs to another call or principal.
+            LocalError: too many calls wait, or the client did not continue the call in time.
+        """
+        state, answers = params.pop("requestState", None), params.pop("inputResponses", None)
+        fingerprint, party = fingerprint_of(method, params), ctx.transport.principal
+        if state is not None:
+            parked = self._waiting.get(state) if isinstance(state, str) else None
+            is_theirs = parked is not None and parked.party == party
+            if is_theirs:
+                del self._waiting[state]
+            if parked is None or not is_theirs or parked.fingerprint != fingerprint:
+                raise InvalidParams("This request cannot be continued: its state is unknown or has expired")
+            parked.resume(ctx, cast("Mapping[str, Any]", answers) if isinstance(answers, Mapping) else {})
+        else:
+            parked = ParkedCall(fingerprint, party, caller_of(ctx))
+            parked.begin(ctx)
+            self._background.start(self._run(parked, method, params, ctx, meta), "ferrule-proxy-call")
+        return await self._outcome(parked)
+
+    def clear(self) -> None:
+        """Forget the calls that wait."""
+        self._waiting.clear()
+
+    async def _outcome(self, parked: ParkedCall) -> Any:
+        try:
+            await parked.turned.wait()
+        except BaseException:
+            parked.abandon()
+            raise
+        if parked.error is not None:
+            raise parked.error
+        if parked.result is not None:
+            return parked.result
+        if len(self._waiting) >= MAX_PARKED:
+            parked.abandon()
+            raise LocalError("Too many calls wait for answers of the client")
+        state = secrets.token_urlsafe(24)
+        self._waiting[state] = parked
+        return {"resultType": "input_required", "inputRequests": parked.questions(), "requestState": state}
+
+    async def _run(
+        self,
+        parked: ParkedCall,
+        method: str,
+        params: dict[str, Any],
+        ctx: ServerRequestContext[Any],
+        meta: Mapping[str, Any],
+    ) -> None:
+        """Run one call on a session with the backend, across several requests of the client."""
+        with parked.scope:
+            try:
+                async with self._open_session(ctx, parked) as backend:
+                    parked.result = await backend.client.request(method, params, meta=meta, on_progress=parked.progress)
+            except Exception as error:
+                parked.error = error
+        if parked.result is None and parked.error is None:
+            parked.error = LocalError("The client did not continue the call in time")
+        for state in [state for state, other in self._waiting.items() if other is parked]:
+            del self._waiting[state]  # the client did not come back in time
+        parked.turned.set()
 
 
 class _PendingAnswer:

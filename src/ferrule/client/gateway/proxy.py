@@ -2,7 +2,7 @@
 
 Requests, results, notifications and ``_meta`` are forwarded unchanged, with members that this library does not know.
 What differs between two revisions is rewritten (`ferrule.wire.revisions`). What belongs to one hop stays on it: ids,
-progress tokens, the modern envelope. A request of the backend to the client takes one of four ways:
+progress tokens, the modern envelope. A request of the backend to the client is handled in one of four ways:
 
 * modern backend, modern client: the ``input_required`` result is forwarded with its state; nothing is kept here.
 * modern backend, legacy client: the input requests are sent to the client, and the rounds run here.
@@ -10,8 +10,8 @@ progress tokens, the modern envelope. A request of the backend to the client tak
 * legacy backend, modern client: the call is *parked* (`ferrule.client.gateway.parked_calls`): the request becomes an
   ``input_required`` result, and the client's next request continues the call.
 
-Which session with the backend serves which client is in `ferrule.client.gateway.backend_sessions`. Modern servers are
-stateless: one client of ours serves every client, and each request declares the capabilities of its own client.
+`ferrule.client.gateway.backend_sessions` chooses the session with the backend for each client. Modern servers are
+stateless: one connection serves every client, and each request declares the capabilities of its own client.
 
 A protected server in this process stays protected: the proxy has the same protection, and each request reaches the
 server with the principal of its own caller (`ferrule.kernel.protection`).
@@ -20,9 +20,8 @@ server with the principal of its own caller (`ferrule.kernel.protection`).
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
@@ -32,33 +31,49 @@ import anyio
 from ferrule._options import check_options
 from ferrule.client.calls.rounds import run_rounds
 from ferrule.client.config import read_target
-from ferrule.client.gateway.backend_sessions import BackendClient, BackendSession, BackendSessionPool
-from ferrule.client.gateway.parked_calls import MAX_PARKED, ParkedCall, fingerprint_of
+from ferrule.client.gateway.backend_sessions import (
+    MAX_SESSIONS,
+    BackendClient,
+    BackendClientGone,
+    BackendSession,
+    BackendSessionPool,
+    declared_by,
+    shared_key,
+)
+from ferrule.client.gateway.forwarded import forwarded_result, names_resource, progress_to
+from ferrule.client.gateway.pages import RawList, all_pages
+from ferrule.client.gateway.parked_calls import ParkedCall, ParkedCalls
 from ferrule.client.gateway.upstream_changes import UpstreamChanges, meta_of, params_of, typed
+from ferrule.client.gateway.upstreams.processes import ProcessBudget
 from ferrule.client.settings import settings_of
 from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
-from ferrule.kernel.builtin import set_level as builtin_set_level
-from ferrule.kernel.changes.bus import SubscriptionBus
+from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, SubscriptionBus
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
-from ferrule.protocol.errors import ConnectionClosed, InvalidParams, LocalError, MCPError, RemoteError
+from ferrule.kernel.standard_methods import set_level as builtin_set_level
+from ferrule.protocol.caching import DEFAULT_CACHE_HINT
+from ferrule.protocol.capabilities import EXTENSIONS_OF_BOTH_ERAS, SKILLS_EXTENSION, extension_settings
+from ferrule.protocol.errors import LocalError, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY
 from ferrule.transports.background import Background
-from ferrule.wire.codec import Encoded, encode, encode_str, to_builtins
+from ferrule.wire.codec import to_builtins
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import Revision, is_core_method
 from ferrule.wire.types import META_SERVER_INFO, Implementation
 
 if TYPE_CHECKING:
+    from ferrule.client.gateway.tool_search import GatewaySearch
+    from ferrule.client.gateway.upstreams.settings import SessionSharing
     from ferrule.client.options import ClientOptions
     from ferrule.kernel.connection import Connection
+    from ferrule.search.definitions import ToolSearchMode
 
-__all__ = ["Proxy", "proxy"]
+__all__ = ["METHODS_OF_KINDS", "DependsOnCaller", "Proxy", "proxy"]
 
 logger = logging.getLogger("ferrule.client.gateway.proxy")
 
-_METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+METHODS_OF_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tools": ("tools/list", "tools/call"),
     "prompts": ("prompts/list", "prompts/get"),
     "resources": ("resources/list", "resources/templates/list", "resources/read"),
@@ -68,10 +83,14 @@ _BOTH_ERAS: Final = ("tools", "prompts", "resources", "completions", "logging", 
 _INTRODUCTION: Final = frozenset(
     {"protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions", "resultType", "_meta"}
 )
+_KINDS: Final = {method: kind for kind, method in LIST_CHANGED_METHODS.items()}
+_TOOLS_CHANGED: Final = LIST_CHANGED_METHODS["tools"]
 _HANDLED: Final = frozenset({"notifications/cancelled", "notifications/progress"})
 
 
-def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptions]) -> Server[Any]:
+def proxy(
+    target: Any, *, name: str | None = None, tool_search: ToolSearchMode = False, **options: Unpack[ClientOptions]
+) -> Server[Any]:
     """Return a server that forwards everything to another one.
 
     It connects when it starts (its lifespan) and announces the identity, instructions and capabilities of the backend.
@@ -80,13 +99,18 @@ def proxy(target: Any, *, name: str | None = None, **options: Unpack[ClientOptio
     Args:
         target: anything that a `Client` can be made of, except a group.
         name: the name that it announces; the backend's if ``None``.
+        tool_search: ``True``: list three tools that find, describe and call those of the backend; ``"auto"``: where it
+            has more than 60; a number: where it has more than that. All tools can still be called by their names.
         options: for the connections to the backend, as for `Client`; requests of the backend go to the clients of the
             proxy, and ``client_info`` is theirs if it is not given.
     """
-    from ferrule.client.options import ClientOptions  # needed only to name what exists
+    from ferrule.client.options import ClientOptions  # only used to check the names
 
     check_options("proxy()", options, ClientOptions)
-    return Proxy(target, name, options).server
+    made = Proxy(target, name, options)
+    if tool_search:
+        made.offer_search(tool_search)
+    return made.server
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +128,10 @@ class _Facts:
         return self.revision.has_sessions
 
 
+class DependsOnCaller:
+    """Attached to a server in this process whose answers depend on the caller: a proxy of it tells it each caller."""
+
+
 class Proxy:
     """The state of a server that `proxy` made; see `of`.
 
@@ -113,24 +141,31 @@ class Proxy:
         sessions: the sessions of legacy clients, by the identity of their connection.
         changes: the subscriptions at the backend.
         background: runs its tasks.
+        processes: the processes of a legacy backend; ``None`` where they are not bounded.
+        on_change: called with the kind of each list of the backend that has changed.
+        tools_changed: called when the tools of the backend have changed; returns whether clients are notified.
     """
 
     def __init__(self, target: Any, name: str | None, options: ClientOptions) -> None:
         target = read_target(target)
         protected = target.server if isinstance(target, InProcessTarget) and target.server.protection else None
         self._origin: ContextVar[Any] | None = None
-        if protected is not None:
+        if isinstance(target, InProcessTarget) and (protected or DependsOnCaller in target.server.attachments):
             self._origin = ContextVar("ferrule-proxy-origin", default=None)
-            target = replace(cast("InProcessTarget", target), origin=self._origin.get)
+            target = replace(target, origin=self._origin.get)
         self._target = target
         self._name = name
         self._options = options
         self._users = 0
         self._lock: anyio.Lock | None = None
         self.background = Background()
+        self.tools_changed: Callable[[], bool] | None = None
+        self.on_change: Callable[[str], None] | None = None
+        self._search: GatewaySearch | None = None
         self.sessions: dict[int, BackendSession] = {}
         self._closing: set[BackendSession] = set()
-        self._parked: dict[str, ParkedCall] = {}
+        self.processes: ProcessBudget | None = None
+        self._parked = ParkedCalls(self.background, self._open_parked)
         self._facts: _Facts | None = None
         self.changes = UpstreamChanges(self)
         self.server: Server[Any] = Server(
@@ -155,10 +190,66 @@ class Proxy:
         """
         return server.attachments[Proxy]
 
+    def bound_processes(self, sharing: SessionSharing, max_processes: int, idle_s: float | None) -> None:
+        """Bound the processes of the backend, if its sessions are processes; called before the proxy starts.
+
+        Args:
+            sharing: which clients share a process; see `UpstreamSettings.sessions`.
+            max_processes: processes at the same time.
+            idle_s: seconds without a request after which an unused one is ended; ``None``: never.
+        """
+        is_process = isinstance(self.main.target, StdioTarget)
+        if not is_process and sharing == "auto":
+            return
+        self.processes = ProcessBudget(
+            lambda: self.main.label,
+            sharing=sharing,
+            max_processes=max_processes if is_process else MAX_SESSIONS,
+            idle_s=idle_s if is_process else None,
+        )
+
+    @property
+    def depends_on_caller(self) -> bool:
+        """Whether the backend answers each caller differently."""
+        return self._origin is not None
+
     def use_bus(self, bus: SubscriptionBus) -> None:
         """Publish changes on the bus of another server, which mounts this one."""
         self.server.bus = bus
         self._main.bus = bus
+
+    def offer_search(self, mode: ToolSearchMode) -> None:
+        """List a search in place of the tools of the backend, always or where there are too many of them.
+
+        Raises:
+            ValueError: there is no such mode.
+        """
+        from ferrule.client.gateway.tool_search import GatewaySearch  # loads SQLite
+
+        self._search = GatewaySearch(
+            self.server,
+            mode,
+            self._all_tools,
+            self.forward,
+            announces=lambda: "tools" in self.server.list_changed,
+            background=lambda: self.background,
+            # What a protected server shows depends on its caller's token, of which only a name is known here.
+            rereads=self._origin is not None,
+        )
+        self.tools_changed = self._search.note_change
+
+    async def _all_tools(self, ctx: ServerRequestContext[Any]) -> RawList:
+        async def ask(params: dict[str, Any]) -> Any:
+            return await self.forward(replace(ctx, params=params))
+
+        label = self.main.label
+        return await all_pages(ask, ctx.params, method=ctx.method, key="tools", name="name", label=label)
+
+    def tells_change(self, method: str) -> bool:
+        """Return whether a change at the backend is forwarded; called with the notification of each."""
+        if self.on_change is not None and method in _KINDS:
+            self.on_change(_KINDS[method])
+        return method != _TOOLS_CHANGED or self.tools_changed is None or self.tools_changed()
 
     async def check(self, timeout_s: float) -> None:
         """Send a ping to the backend, on a session that is open if there is one.
@@ -170,6 +261,15 @@ class Proxy:
         backend = next((backend for backend in backends if backend.client.is_connected), self._main)
         await backend.connect()
         await backend.client.ping(timeout_s=timeout_s)
+
+    async def read_own(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return one page of a list for the proxy itself, which declares no capabilities.
+
+        Raises:
+            FerruleError: the backend does not answer, or answers with an error.
+        """
+        await self._main.connect()
+        return self.main.usable_page(method, await self.main.request(method, params))
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -206,11 +306,15 @@ class Proxy:
         backends = [*self.sessions.values(), *self._pool.clear(), *self._closing]
         self.sessions.clear()
         self._closing.clear()
+        if self.processes is not None:
+            self.processes.clear()
         self._parked.clear()
         self.changes.clear()
+        if self._search is not None:
+            self._search.lists.clear()
         for backend in backends:
-            await backend.client.aclose()
-        await self.main.aclose()
+            await backend.aclose()
+        await self._main.aclose()
 
     @property
     def facts(self) -> _Facts:
@@ -240,14 +344,20 @@ class Proxy:
             server.server_info = behind.server_info
             server.info_stamp = {META_SERVER_INFO: info}
         server.instructions = behind.instructions
-        for kind, methods in _METHODS.items():
+        for kind, methods in METHODS_OF_KINDS.items():
             if capabilities.get(kind) is not None:
                 for method in methods:
-                    server.add_request_handler(method, self.forward, params_type=dict[str, Any], trusted=True)
+                    handler = self._searching(method) or self.forward
+                    server.add_request_handler(method, handler, params_type=dict[str, Any], trusted=True)
         typed = behind.capabilities
         bundles = {"tools": typed.tools, "prompts": typed.prompts, "resources": typed.resources}
         server.list_changed = {kind for kind, bundle in bundles.items() if bundle is not None and bundle.list_changed}
         server.logging = typed.logging is not None
+        if extension_settings(capabilities, SKILLS_EXTENSION) is not None:
+            for method in ("skills/list", "skills/get", "resources/directory/read"):
+                server.add_request_handler(method, self.forward, params_type=dict[str, Any], trusted=True)
+                if method != "resources/directory/read":  # hints are mandatory, and a legacy backend sends none
+                    server.cache_hints.setdefault(method, DEFAULT_CACHE_HINT)
         server.resource_updates = typed.resources is not None and bool(typed.resources.subscribe)
         server.add_request_handler("logging/setLevel", self.set_level, params_type=dict[str, Any], trusted=True)
         server.add_request_handler(
@@ -258,13 +368,26 @@ class Proxy:
         )
         server.add_request_handler("subscriptions/listen", self.changes.listen, trusted=True)
 
+    def _searching(self, method: str) -> Callable[[ServerRequestContext[Any]], Any] | None:
+        """Return how a search serves a method; ``None`` where it does not."""
+        search = self._search
+        handlers = {} if search is None else {"tools/list": search.list_tools, "tools/call": search.call_tool}
+        return handlers.get(method)
+
     def _capabilities(self, revision: Revision) -> Mapping[str, Any]:
         """Return the capabilities of the backend, without those that the revision of the client does not have."""
         if self._facts is None:
             return {}
         found = dict(self._facts.capabilities)
         if revision.has_sessions is not self._facts.has_sessions:
+            extensions = {
+                name: settings
+                for name in EXTENSIONS_OF_BOTH_ERAS
+                if (settings := extension_settings(found, name)) is not None
+            }
             found = {key: found[key] for key in _BOTH_ERAS if key in found}
+            if extensions:
+                found["extensions"] = extensions
         if not revision.has_completions_capability:
             found.pop("completions", None)
         return found
@@ -279,7 +402,26 @@ class Proxy:
         if self._facts is not None and options.get("mode", "auto") == "auto" and self._facts.has_sessions:
             options["mode"] = "legacy"  # the first connection has negotiated it
         client = BackendClient(self._target, settings_of(options, self._target), declared)
-        return BackendSession(client, self.server.bus, owner=owner, key=key)
+        return BackendSession(
+            client,
+            self.server.bus,
+            owner=owner,
+            key=key,
+            tells_change=self.tells_change,
+            processes=self.processes,
+            admit=self._admit,
+            adopted=self._adopt,
+        )
+
+    async def _admit(self, backend: BackendSession) -> None:
+        """Wait until a session may be opened, where the backend has a bounded number of processes."""
+        if self.processes is not None and self._facts is not None and self._facts.has_sessions:
+            await self.processes.admit(backend, self.background)
+
+    def _adopt(self, backend: BackendSession, connection: Connection) -> None:
+        """Make a shared session that of its only client, whom its server has asked something."""
+        if id(connection) not in self.sessions and self._pool.remove(backend):
+            self._own(backend, connection)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -295,7 +437,7 @@ class Proxy:
                 raw = await self._to_modern(ctx, method, params)
             elif self.is_session(ctx.session.connection):
                 backend = await self.own_backend(ctx.session.connection)
-                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
+                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=progress_to(ctx))
                 raw = backend.client.usable_page(method, raw)
             else:
                 raw = await self._to_pool(ctx, method, params)
@@ -305,40 +447,27 @@ class Proxy:
             if origin is not None and isinstance(refusal, MCPError):
                 raise refusal from None
             code = error.code
-            if code == self.facts.revision.missing_resource_code and _names(error.data, params.get("uri")):
+            if code == self.facts.revision.missing_resource_code and names_resource(error.data, params.get("uri")):
                 code = ctx.revision.missing_resource_code
             raise MCPError(error.message, code=code, data=error.data) from error
         finally:
             if origin is not None:
                 origin.set(None)
-        return self._finished(method, raw)
-
-    def _finished(self, method: str, raw: Any) -> Any:
-        """Return the raw result in the form that `finish_result` takes."""
-        if isinstance(raw, Encoded):
-            return raw
-        if raw.get("resultType", "complete") not in ("complete", "input_required"):
-            # A result of an extension: the backend knew what this client declares.
-            return Encoded(encode(raw))
-        meta = raw.get("_meta")
-        if self._name is not None and isinstance(meta, Mapping) and META_SERVER_INFO in meta:
-            kept = {key: value for key, value in cast("Mapping[str, Any]", meta).items() if key != META_SERVER_INFO}
-            return {**raw, "_meta": kept}
-        return raw
+        return forwarded_result(raw, names_server=self._name is None)
 
     async def _to_modern(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
-        """Forward to a modern backend: any connection will do, if its messages can be distinguished."""
+        """Forward to a modern backend, on any connection whose messages can be assigned to their requests."""
         connection = ctx.session.connection
         level = connection.log_level or "debug" if ctx.revision.has_sessions else ctx.meta.get(LOG_LEVEL_KEY)
         if self.facts.capabilities.get("logging") is None and ctx.revision.has_sessions:
             level = None
         meta = meta_of(ctx)
-        meta[CLIENT_CAPABILITIES_KEY] = _declared(connection)
+        meta[CLIENT_CAPABILITIES_KEY] = declared_by(connection)
         if connection.client_info_raw is not None and self._options.get("client_info") is None:
             meta[CLIENT_INFO_KEY] = to_builtins(connection.client_info_raw)
         if level is not None:
             meta[LOG_LEVEL_KEY] = level
-        # Log messages on a pipe do not say to which request they belong.
+        # Log messages on a pipe do not name the request that they belong to.
         exclusive = level is not None and isinstance(self.main.target, StdioTarget)
         backend = await self._pool.acquire("", {}, None, exclusive=True) if exclusive else self._main
         try:
@@ -365,7 +494,7 @@ class Proxy:
         params: dict[str, Any],
         meta: Mapping[str, Any],
     ) -> dict[str, Any]:
-        options: dict[str, Any] = {"meta": meta, "on_progress": _progress_to(ctx)}
+        options: dict[str, Any] = {"meta": meta, "on_progress": progress_to(ctx)}
         if method == "tools/call":
             client, name, arguments = backend.client, params.get("name"), params.get("arguments")
             try:
@@ -380,92 +509,55 @@ class Proxy:
 
     async def _to_pool(self, ctx: ServerRequestContext[Any], method: str, params: dict[str, Any]) -> Any:
         """Forward to a legacy backend for a client without a session, on a shared session."""
-        declared = _declared(ctx.session.connection)
+        declared = declared_by(ctx.session.connection)
         has_level = LOG_LEVEL_KEY in ctx.meta
         may_ask = method in ctx.revision.input_required_methods
         if not may_ask or self._has_one_session or not (declared or has_level):
             async with self.shared_backend(ctx, exclusive=False) as backend:
-                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=_progress_to(ctx))
+                raw = await backend.call(ctx, method, params, meta=meta_of(ctx), on_progress=progress_to(ctx))
                 return backend.client.usable_page(method, raw)
-        state, answers = params.pop("requestState", None), params.pop("inputResponses", None)
-        fingerprint, party = fingerprint_of(method, params), ctx.transport.principal
-        if state is not None:
-            parked = self._parked.get(state) if isinstance(state, str) else None
-            is_theirs = parked is not None and parked.party == party
-            if is_theirs:
-                del self._parked[state]
-            if parked is None or not is_theirs or parked.fingerprint != fingerprint:
-                raise InvalidParams("This request cannot be continued: its state is unknown or has expired")
-            parked.resume(ctx, cast("Mapping[str, Any]", answers) if isinstance(answers, Mapping) else {})
-        else:
-            parked = ParkedCall(fingerprint, party)
-            parked.begin(ctx)
-            self.background.start(self._run_parked(parked, method, params, ctx), "ferrule-proxy-call")
-        return await self._await_parked(parked)
-
-    async def _await_parked(self, parked: ParkedCall) -> Any:
-        try:
-            await parked.turned.wait()
-        except BaseException:
-            parked.abandon()
-            raise
-        if parked.error is not None:
-            raise parked.error
-        if parked.result is not None:
-            return parked.result
-        if len(self._parked) >= MAX_PARKED:
-            parked.abandon()
-            raise LocalError("Too many calls wait for answers of the client")
-        state = secrets.token_urlsafe(24)
-        self._parked[state] = parked
-        return {"resultType": "input_required", "inputRequests": parked.questions(), "requestState": state}
-
-    async def _run_parked(
-        self, parked: ParkedCall, method: str, params: dict[str, Any], ctx: ServerRequestContext[Any]
-    ) -> None:
-        """Run one call on a session of the pool, across several requests of the client."""
-        meta = meta_of(ctx)
-        with parked.scope:
-            try:
-                async with self.shared_backend(ctx, exclusive=True, parked=parked) as backend:
-                    parked.result = await backend.client.request(method, params, meta=meta, on_progress=parked.progress)
-            except Exception as error:
-                parked.error = error
-        if parked.result is None and parked.error is None:
-            parked.error = LocalError("The client did not continue the call in time")
-        for state in [state for state, other in self._parked.items() if other is parked]:
-            del self._parked[state]  # the client did not come back in time
-        parked.turned.set()
+        return await self._parked.serve(ctx, method, params, meta_of(ctx))
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def is_session(self, connection: Connection) -> bool:
         """Return whether a connection is a legacy session; a legacy client of a stateless endpoint has none."""
-        return connection.revision.has_sessions and connection.client_params is not None and not self._has_one_session
+        if not connection.revision.has_sessions or connection.client_params is None or self._has_one_session:
+            return False
+        return not self._shares or id(connection) in self.sessions
+
+    @property
+    def _shares(self) -> bool:
+        """Whether clients share a process of the backend."""
+        return self.processes is not None and self.processes.shares and self.facts.has_sessions
 
     async def own_backend(self, connection: Connection) -> BackendSession:
         """Return the session with the backend of one legacy client; it ends with the client's."""
         backend = self.sessions.get(id(connection))
         if backend is None:
-            declared = _declared(connection)
+            declared = declared_by(connection)
             backend = self._make_backend(declared, connection.client_info, owner=connection)
-            self.sessions[id(connection)] = backend
-            made = backend
-
-            def close() -> None:
-                self.sessions.pop(id(connection), None)
-                self._closing.add(made)
-                self.background.start(self._close_backend(made), "ferrule-proxy-close")
-
-            connection.on_closing(close)
+            self._own(backend, connection)
         if self.sessions.get(id(connection)) is not backend:
-            raise ConnectionClosed("The client has disconnected")
+            raise BackendClientGone("The client has disconnected")
         await self._release_main()
         await backend.connect()
         return backend
 
+    def _own(self, backend: BackendSession, connection: Connection) -> None:
+        """Make a session that of one legacy client: it ends with the client's."""
+        backend.owner = connection
+        self.sessions[id(connection)] = backend
+
+        def close() -> None:
+            self.sessions.pop(id(connection), None)
+            self._closing.add(backend)
+            self.background.start(self._close_backend(backend), "ferrule-proxy-close")
+
+        connection.on_closing(close)
+
     async def _close_backend(self, backend: BackendSession) -> None:
-        await backend.client.aclose()
+        await backend.aclose()
         self._closing.discard(backend)
 
     @asynccontextmanager
@@ -477,22 +569,32 @@ class Proxy:
             yield self._main
             return
         connection = ctx.session.connection
-        declared = _declared(connection)
-        party = ctx.transport.principal
-        info = connection.client_info
-        # A principal may be an object of the program's own verifier.
-        key = encode_str([str(getattr(party, "id", party)), to_builtins(declared), to_builtins(info)])
+        declared = declared_by(connection)
         await self._release_main()
-        backend = await self._pool.acquire(key, declared, info, exclusive=exclusive)
+        is_attached = self._shares and connection.revision.has_sessions and connection.client_params is not None
+        backend = await self._pool.acquire(
+            shared_key(ctx),
+            declared,
+            connection.client_info,
+            exclusive=exclusive,
+            attached=connection if is_attached else None,
+        )
         try:
-            backend.parked = backend.parked if parked is None else parked
-            if LOG_LEVEL_KEY in ctx.meta and backend.client.log_level is None:
+            if parked is not None:
+                backend.parked.append(parked)
+            wants_logs = LOG_LEVEL_KEY in ctx.meta or (ctx.revision.has_sessions and connection.log_level is not None)
+            if wants_logs and backend.client.log_level is None:
                 await self._ask_for_logs(backend)
             yield backend
         finally:
             if parked is not None:
-                backend.parked = None
+                backend.parked.remove(parked)
             await self._pool.release(backend, exclusive=exclusive)
+
+    def _open_parked(
+        self, ctx: ServerRequestContext[Any], parked: ParkedCall
+    ) -> AbstractAsyncContextManager[BackendSession]:
+        return self.shared_backend(ctx, exclusive=not self._shares, parked=parked)
 
     async def _ask_for_logs(self, backend: BackendSession) -> None:
         """Ask the backend for every level: modern clients name theirs in each request, and the proxy filters by it."""
@@ -510,7 +612,9 @@ class Proxy:
             return
         if isinstance(self.main.target, InProcessTarget):
             return  # in this process: closing it would end the lifespan of the server
-        await self.main.aclose()
+        await self._main.aclose()
+        if self.processes is not None:
+            self.processes.forget(self._main)
 
     # -- small requests ---------------------------------------------------------------------------------------------
 
@@ -536,12 +640,12 @@ class Proxy:
             return self._introduced(ctx, await call_next(ctx))
         connection = ctx.session.connection
         is_ours = ctx.server.get_request_handler(ctx.method) is not None
-        if is_ours or not connection.initialize_accepted or not self._exists_on_both_sides(ctx.method, connection):
+        if is_ours or not connection.initialize_accepted or not self.exists_on_both_sides(ctx.method, connection):
             return await call_next(ctx)
         result = await self.forward(ctx)
         return finish_result(ctx.server, connection, ctx.method, result)
 
-    def _exists_on_both_sides(self, method: str, connection: Connection) -> bool:
+    def exists_on_both_sides(self, method: str, connection: Connection) -> bool:
         """Return whether a method without a handler means the same to the client and to the backend.
 
         A method of the core does when both revisions have it. One that neither has is an extension's within an era.
@@ -565,9 +669,10 @@ class Proxy:
     async def take_notification(self, ctx: ServerRequestContext[Any]) -> None:
         """Forward a notification of a legacy client to a legacy backend, on the session of that client."""
         connection = ctx.session.connection
-        if self._facts is None or not self._facts.has_sessions or not self.is_session(connection):
+        if self._facts is None or not self._facts.has_sessions or ctx.method in _HANDLED:
             return
-        if ctx.method in _HANDLED:
+        if not self.is_session(connection):
+            await self._notify_shared(ctx)
             return
         if ctx.method == "notifications/initialized":
             self.background.start(self._prepare(connection), "ferrule-proxy-session")
@@ -578,6 +683,14 @@ class Proxy:
         except (FerruleError, OSError) as error:
             logger.warning("%s did not reach %s: %s", ctx.method, self.main.label, error)
 
+    async def _notify_shared(self, ctx: ServerRequestContext[Any]) -> None:
+        """Forward a notification of a client that shares a process, if there is one; it has had its own handshake."""
+        key = shared_key(ctx) if self._shares else None
+        for backend in self._pool.backends:
+            if backend.key == key and backend.client.is_connected and ctx.method != "notifications/initialized":
+                await backend.client.session.channel.notify(ctx.method, ctx.params or None)
+                return
+
     async def _prepare(self, connection: Connection) -> None:
         """Open the session of a client at once: the backend may send messages before the first request."""
         try:
@@ -587,25 +700,3 @@ class Proxy:
 
 
 _INFO: Final = frozenset(Implementation.__struct_encode_fields__)
-
-
-def _declared(connection: Connection) -> dict[str, Any]:
-    """Return the capabilities that a client declared, unchanged."""
-    raw = connection.client_capabilities_raw
-    return cast("dict[str, Any]", to_builtins(raw)) if isinstance(raw, Mapping) else {}
-
-
-def _names(data: Any, uri: Any) -> bool:
-    """Return whether the data of an error names the requested resource, which in each era means that it is missing."""
-    return uri is not None and isinstance(data, Mapping) and cast("Mapping[str, Any]", data).get("uri") == uri
-
-
-def _progress_to(ctx: ServerRequestContext[Any]) -> Callable[[float, float | None, str | None], Any] | None:
-    """Return a function that forwards progress; ``None``: the client did not ask for any."""
-    if ctx.meta.get("progressToken") is None:
-        return None
-
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        await ctx.session.progress(value, total, message)
-
-    return progress

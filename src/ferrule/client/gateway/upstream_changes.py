@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ferrule.client.calls.subscriptions import Subscription
-from ferrule.kernel.builtin import listen as builtin_listen
-from ferrule.kernel.builtin import subscribe as builtin_subscribe
-from ferrule.kernel.builtin import unsubscribe as builtin_unsubscribe
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import ServerRequestContext
-from ferrule.protocol.errors import InvalidParams, MCPError, RemoteError
+from ferrule.kernel.standard_methods import listen as builtin_listen
+from ferrule.kernel.standard_methods import subscribe as builtin_subscribe
+from ferrule.kernel.standard_methods import unsubscribe as builtin_unsubscribe
+from ferrule.protocol.errors import FerruleError, InvalidParams, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
@@ -128,11 +128,15 @@ class UpstreamChanges:
         async for event in changes:
             if event.kind == "gap":
                 for kind in kinds:
-                    self._proxy.server.bus.publish(Event.list_changed(kind))
+                    self._publish(Event.list_changed(kind))
                 for uri in changes.uris if not kinds else ():
                     self._proxy.server.bus.publish(Event.resource_updated(uri))
             elif event.kind in kinds or (event.uri is not None and not kinds):
-                self._proxy.server.bus.publish(Event(event.method, event.uri or event.method, _bare(event.params)))
+                self._publish(Event(event.method, event.uri or event.method, _bare(event.params)))
+
+    def _publish(self, event: Event) -> None:
+        if self._proxy.tells_change(event.method):
+            self._proxy.server.bus.publish(event)
 
     async def listen(self, ctx: ServerRequestContext[Any]) -> Any:
         """Serve ``subscriptions/listen`` of a modern client."""
@@ -170,7 +174,13 @@ class UpstreamChanges:
             yield
 
     def _start(self, work: Callable[[str], Any], uri: str) -> None:
-        self._proxy.background.start(work(uri), "ferrule-proxy-unwatch")
+        self._proxy.background.start(self._end(work, uri), "ferrule-proxy-unwatch")
+
+    async def _end(self, work: Callable[[str], Any], uri: str) -> None:
+        try:
+            await work(uri)
+        except (FerruleError, OSError) as error:  # the session has ended, and the subscription with it
+            logger.debug("The subscription to %s at %s was not ended: %s", uri, self._proxy.main.label, error)
 
     async def _watch(self, uri: str) -> None:
         count, subscription = self._watched.get(uri, (0, None))

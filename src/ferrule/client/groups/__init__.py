@@ -1,1 +1,1 @@
-"""Several servers as one client."""
+"""A client of several servers, with prefixed names."""

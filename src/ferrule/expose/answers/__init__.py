@@ -1,1 +1,1 @@
-"""From the answer of an API to what a model reads."""
+"""Converts the responses of an API to results of tools."""

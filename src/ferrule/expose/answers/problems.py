@@ -1,8 +1,7 @@
-"""What an API says when it refuses a request, as text that a model can act on.
+"""Converts the error response of an API to text that a model can act on.
 
 APIs use many forms: problem details (RFC 9457), a list of validation errors under one of many names, messages by
-field, a bare string, a page of HTML. Every message is found by walking the answer; its place in the answer stands
-before it.
+field, a bare string, a page of HTML. All messages in the response are collected, each after its path in the response.
 """
 
 from __future__ import annotations
@@ -18,46 +17,62 @@ from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["MAX_PROBLEM_CHARS", "problem_text"]
+__all__ = ["MAX_PROBLEM_CHARS", "message_text", "problem_text"]
 
 MAX_PROBLEM_CHARS = 4000
-"""Of the text of one refused request."""
+"""Maximum number of characters of the text for one refused request."""
 
 MAX_LINES = 60
-"""Messages of one answer."""
+"""Maximum number of messages of one response."""
 
 MAX_NESTING = 12
-"""Levels of an answer in which messages are looked for."""
+"""Maximum depth of a response in which messages are searched."""
 
 _MESSAGE_NAMES = ("msg", "message", "detail", "title", "reason", "description", "error_description", "error")
-"""Members that hold the text of one problem, the best first."""
+"""Members with the text of one problem, the most useful first."""
 
 _PLACE_NAMES = (
     "loc", "location", "field", "path", "pointer", "name", "param", "parameter", "property", "propertyPath",
     "attr", "attribute",
 )  # fmt: skip
-"""Members that say what a problem is about."""
+"""Members with the name of the field that a problem concerns."""
 
 _WITHOUT_NEWS = frozenset(
     {"status", "type", "url", "instance", "documentation_url", "trace_id", "request_id", "ctx", "input"}
 )
-"""Members that say nothing that a model could act on: what it sent itself, and what only operators can look up."""
+"""Members that are left out, since a model cannot act on them: values that it sent, and facts for operators."""
 
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_NOT_TEXT = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
 _SPACE = re.compile(r"\s+")
 
 
 def problem_text(response: ApiResponse) -> str:
-    """Return what an answer with a status of 400 or more says, at most `MAX_PROBLEM_CHARS` characters."""
+    """Return the text of a response with a status of 400 or more, at most `MAX_PROBLEM_CHARS` characters."""
     lines = [_status_line(response)]
     lines += _messages(response)
     challenge = response.header("www-authenticate") if response.status == 401 else None
     if challenge is not None:
         lines.append(f"It asks for: {_SPACE.sub(' ', challenge[:300])}")
-    retry = response.header("retry-after")
-    if retry is not None:
-        unit = " s" if retry.isdigit() else ""
-        lines.append(f"Try again after {retry[:60]}{unit}")
+    return _text(lines, response.header("retry-after"))
+
+
+def message_text(messages: Any, *, retry_after: str | None = None) -> str:
+    """Return the messages of a refusal as `problem_text` shows those of a response, at most as many characters.
+
+    Args:
+        messages: what the JSON of a response would be: a text, a list, or messages by field.
+        retry_after: the header ``Retry-After`` of the response; ``None`` without.
+    """
+    found: list[str] = []
+    _collect(messages, "", found, 0)
+    return _text(found, retry_after)
+
+
+def _text(lines: list[str], retry_after: str | None) -> str:
+    if retry_after is not None:
+        unit = " s" if retry_after.isdigit() else ""
+        lines = [*lines, f"Try again after {retry_after[:60]}{unit}"]
     text = "\n".join(dict.fromkeys(line for line in lines if line))
     return text if len(text) <= MAX_PROBLEM_CHARS else f"{text[: MAX_PROBLEM_CHARS - 1]}…"
 
@@ -83,8 +98,22 @@ def _messages(response: ApiResponse) -> list[str]:
             pass
     text = response.body[: 4 * MAX_PROBLEM_CHARS].decode("utf-8", "replace")
     if "html" in content_type or text.lstrip()[:1] == "<":
-        text = unescape(_TAGS.sub(" ", text))
+        text = unescape(_TAG.sub(" ", _without_scripts(text)))
     return [_SPACE.sub(" ", text).strip()] if "\x00" not in text else []
+
+
+def _without_scripts(page: str) -> str:
+    """Return a page without scripts and styles; one that does not end takes the rest. Linear in the page's length."""
+    kept: list[str] = []
+    at = 0
+    lower = page.lower()
+    while (found := _NOT_TEXT.search(page, at)) is not None:
+        kept.append(page[at : found.start()])
+        end = lower.find(f"</{found[1].lower()}", found.end())
+        if end < 0:
+            return " ".join(kept)
+        at = end  # the tag that ends it is left out with the other tags
+    return " ".join([*kept, page[at:]])
 
 
 def _collect(value: Any, place: str, found: list[str], depth: int) -> None:
@@ -104,7 +133,7 @@ def _collect(value: Any, place: str, found: list[str], depth: int) -> None:
 def _collect_object(value: dict[str, Any], place: str, found: list[str], depth: int) -> None:
     about = next((value[name] for name in _PLACE_NAMES if isinstance(value.get(name), str | list)), None)
     message = next((name for name in _MESSAGE_NAMES if isinstance(value.get(name), str) and value[name]), None)
-    if message is None and about is not None:  # a code alone, as GitHub has it
+    if message is None and about is not None:  # a code without a message, as GitHub sends
         message = next((name for name in ("code", "type") if isinstance(value.get(name), str)), None)
     if about is not None and message is not None:
         where = ".".join(str(step) for step in about) if is_list(about) else str(about)
@@ -113,7 +142,17 @@ def _collect_object(value: dict[str, Any], place: str, found: list[str], depth: 
     else:
         rest = value
     for name, part in rest.items():
-        if name in _WITHOUT_NEWS or (name in ("code", "type") and about is not None):
+        is_field = _is_field(part)
+        if name in _WITHOUT_NEWS and not (is_field and message is None):
             continue
-        is_text = name in _MESSAGE_NAMES or name in ("errors", "non_field_errors", "__all__")
+        if name in ("code", "type") and about is not None and not (is_field and message is None):
+            continue
+        is_text = name in ("detail", "errors", "non_field_errors", "__all__") or (
+            name in _MESSAGE_NAMES and not is_field
+        )
         _collect(part, place if is_text else f"{place}.{name}".lstrip("."), found, depth + 1)
+
+
+def _is_field(part: Any) -> bool:
+    """Return whether a value is the messages of a field, which may have the name of a member with a message: title."""
+    return is_list(part) and bool(part) and all(isinstance(each, str) for each in part)

@@ -1,4 +1,4 @@
-"""Parts of an answer: members that are kept, and members whose values are replaced."""
+"""Selects members of a response, and masks values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ferrule.wire.json_types import is_list, is_object
 __all__ = ["MASKED", "Projection"]
 
 MASKED = "***"
-"""Stands where a value was masked."""
+"""The text that replaces a masked value."""
 
 _MAX_NESTING = 100
 
 
 class Projection:
-    """Which members of JSON answers a model sees.
+    """Removes and masks members of JSON responses before a model gets them.
 
     Args:
-        fields: dotted paths of the members that are kept, lists passed through: ``items.id``; ``None`` keeps all.
-        mask: patterns of member names (``*token*``, upper and lower case alike) whose values become `MASKED`.
+        fields: dotted paths of the members that are kept; a path applies to each item of a list: ``items.id``. ``None``
+            keeps all, an empty list none. What has no members stays as it is.
+        mask: patterns of member names (``*token*``, not case-sensitive) whose values become `MASKED`.
     """
 
     __slots__ = ("_mask", "_tree")
@@ -32,23 +33,31 @@ class Projection:
         if fields is not None:
             self._tree = {}
             for path in fields:
-                node = self._tree
-                for step in path.split("."):
-                    node = node.setdefault(step, {})
+                _add(self._tree, path.split("."))
 
     @property
     def changes(self) -> bool:
-        """Whether anything is left out or masked."""
+        """Whether any member may be removed or masked."""
         return self._tree is not None or bool(self._mask)
 
     def __call__(self, value: Any) -> Any:
-        """Return the value with what is kept of it."""
+        """Return a copy of the value without removed members and with masked values."""
         kept = value if self._tree is None else _kept(value, self._tree)
         return _masked(kept, self._mask, 0) if self._mask else kept
 
 
-def _kept(value: Any, tree: dict[str, Any]) -> Any:
-    if not tree:
+def _add(tree: dict[str, Any], steps: list[str]) -> None:
+    """Add a path to a tree, in which ``None`` stands for all of a member."""
+    for step in steps[:-1]:
+        inner = tree.setdefault(step, {})
+        if inner is None:  # all of it is kept
+            return
+        tree = inner
+    tree[steps[-1]] = None
+
+
+def _kept(value: Any, tree: dict[str, Any] | None) -> Any:
+    if tree is None:
         return value
     if is_list(value):
         return [_kept(part, tree) for part in value]

@@ -1,10 +1,11 @@
-"""What a call gives the model: the answer of an API as data, text, a picture or a file."""
+"""Converts the response of an API to the result of a tool: data, text, a picture or a file."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Callable, Container
+from math import isfinite
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,10 +25,10 @@ __all__ = ["MAX_INLINE_FILE_BYTES", "Answer", "answer_of", "next_page", "with_ne
 logger = logging.getLogger(__name__)
 
 MAX_INLINE_FILE_BYTES = 1024 * 1024
-"""Of a picture, a sound or a file that is part of the result; a larger one becomes a link."""
+"""Maximum number of bytes of a picture, a sound or a file in a result; a larger one becomes a link."""
 
 Answer = Any
-"""What the tool's function returns: data, text, or content helpers."""
+"""The return value of the tool's function: data, text, or content helpers."""
 
 
 def answer_of(
@@ -39,12 +40,12 @@ def answer_of(
     base_url: str | None,
     max_inline_bytes: int = MAX_INLINE_FILE_BYTES,
 ) -> Answer:
-    """Return what an answer means to the model.
+    """Return the result of a tool for the response of a call.
 
     Args:
-        operation, request, response: those of the call.
-        projection: for JSON.
-        base_url: the base URL of links to what is too large; ``None`` where there is nothing that a client could open.
+        operation, request, response: the operation, the request and the response of the call.
+        projection: removes and masks members of JSON.
+        base_url: the base URL of links to large files; ``None`` if a client cannot open such links.
         max_inline_bytes: the maximum number of bytes of a file in the result.
 
     Raises:
@@ -66,19 +67,19 @@ def answer_of(
         return _too_large(operation, request, response, content_type, base_url)
     if media_types.is_json(content_type) or not content_type:
         try:
-            return projection(decode(response.body))
+            return projection(decode(_as_utf8(response.body, content_type)))
         except DecodeError:
             if content_type:
-                logger.warning("%s answered %s that is not JSON", operation.label, content_type)
+                logger.warning("%s answered %.100s that is not JSON", operation.label, content_type)
     return _file(operation, request, response, content_type, base_url, max_inline_bytes)
 
 
 def next_page(operation: Operation, request: ApiRequest, response: ApiResponse) -> dict[str, Any] | None:
     """Return the arguments that the next page of a list needs, from the ``next`` link of an answer.
 
-    The link stands in the header ``Link`` (RFC 8288) or in the body, in one of the forms that are common: ``next``,
-    ``links.next``, ``_links.next.href`` (HAL), ``paging.next``, ``@odata.nextLink``. ``None`` where there is none, or
-    it changes nothing that is an argument.
+    The link is in the header ``Link`` (RFC 8288) or in the body, in one of the common forms: ``next``, ``links.next``,
+    ``_links.next.href`` (HAL), ``paging.next``, ``@odata.nextLink``. ``None`` if there is no link, or if it changes no
+    argument.
     """
     link = _link_header(response.header("link")) or _link_in(response)
     if link is None or len(link) > _MAX_LINK:
@@ -104,9 +105,9 @@ def with_next_page(
     """Return an answer of data with a line for the model, if there is a next page: the arguments that it needs.
 
     Args:
-        operation, request, response: those of the call.
-        answer: the answer of `answer_of`.
-        hidden: arguments that a model does not give.
+        operation, request, response: the operation, the request and the response of the call.
+        answer: the result of `answer_of`.
+        hidden: names of arguments that the model does not see.
     """
     if operation.method != "GET" or not (is_list(answer) or is_object(answer)) or not 200 <= response.status < 300:
         return answer
@@ -144,7 +145,7 @@ def _link_in(response: ApiResponse) -> str | None:
 
 
 def _argument(values: list[str], schema: Any) -> Any:
-    """Return the values of a query parameter as the argument has them."""
+    """Return the values of a query parameter in the form of the tool's argument."""
     kind = schema.get("type") if is_object(schema) else None
     if kind == "array":
         inner = schema.get("items") if is_object(schema) else None
@@ -152,14 +153,15 @@ def _argument(values: list[str], schema: Any) -> Any:
     for name, convert in _CONVERTED.items():
         if kind == name or (is_list(kind) and name in kind):
             try:
-                return convert(values[0])
+                found = convert(values[0])
             except (ValueError, LookupError):
                 break
+            return values[0] if isinstance(found, float) and not isfinite(found) else found
     return values[0]
 
 
 _MAX_LINK = 2048
-"""Characters of a link to the next page."""
+"""Maximum number of characters of a link to the next page."""
 
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _RELATION = re.compile(r";\s*rel\s*=\s*(\"[^\"]*\"|[^\s;,\"]+)", re.IGNORECASE)
@@ -194,6 +196,8 @@ def _without_body(operation: Operation, response: ApiResponse) -> str:
     if operation.method == "HEAD":
         shown = [f"{name}: {value}" for name, value in response.headers if name in _SHOWN_OF_HEAD]
         return "\n".join([f"The API answered {response.status}", *shown])
+    if not 200 <= response.status < 300:
+        return f"The API answered {response.status}"
     location = response.header("location")
     return "Done" if location is None else f"Done: {_shown_url(location)}"
 
@@ -229,25 +233,33 @@ def _file(
         if base_url is not None and operation.method == "GET":
             return [_link(request, kind, base_url)]
         raise ToolError(f"The answer is a file of {len(response.body):,} bytes, which is too large to show")
-    if kind.startswith("image/"):
-        return [Image(response.body, mime_type=kind)]
-    if kind.startswith("audio/"):
-        return [Audio(response.body, mime_type=kind)]
-    uri = f"{base_url or 'api:/'}{request.path}"
-    return [Embedded(uri, response.body, mime_type=kind or "application/octet-stream")]
+    name = media_types.name_of(content_type) or "application/octet-stream"
+    if name.startswith("image/"):
+        return [Image(response.body, mime_type=name)]
+    if name.startswith("audio/"):
+        return [Audio(response.body, mime_type=name)]
+    uri = f"{(base_url or 'api:/').rstrip('/')}{request.path}"
+    return [Embedded(uri, response.body, mime_type=name)]
 
 
 def _link(request: ApiRequest, kind: str, base_url: str) -> Link:
-    return Link(f"{base_url.rstrip('/')}{request.target}", mime_type=kind or None)
+    return Link(f"{base_url.rstrip('/')}{request.target}", mime_type=media_types.name_of(kind))
+
+
+def _as_utf8(body: bytes, content_type: str) -> bytes:
+    """Return JSON in UTF-8: it should be, and older servers send it in the character set that they name."""
+    if "charset" not in content_type.lower():
+        return body
+    text = media_types.decoded(body, content_type)
+    return body if text is None else text.encode()
 
 
 def _text(body: bytes, content_type: str) -> str | None:
-    charset = "utf-8"
-    for parameter in content_type.split(";")[1:]:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            charset = value.strip().strip('"')
-    try:
-        return body.decode(charset)
-    except (LookupError, UnicodeDecodeError):
-        return None
+    """Return a text; some bytes that are wrong in UTF-8 are replaced. ``None`` if it is rather a file."""
+    text = media_types.decoded(body, content_type)
+    if text is not None:
+        return text
+    text = body.decode("utf-8", "replace")
+    kind = content_type.lower()
+    most = 0 if "charset" in kind and "utf-8" not in kind else max(8, len(text) // 8)
+    return text if "\x00" not in text and text.count("\ufffd") <= most else None

@@ -1,1 +1,1 @@
-"""Ways to send a request to an API: over HTTP, or into an application of this process."""
+"""The callers, which send requests to an API: over HTTP, or to an application in this process."""

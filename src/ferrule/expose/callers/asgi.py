@@ -1,4 +1,4 @@
-"""Requests into an ASGI application of this process: its whole stack runs, without a socket."""
+"""Sends requests to an ASGI application in this process: all of its middleware runs, without a socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["DRAIN_TIMEOUT_S", "ASGICaller"]
 logger = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 30.0
-"""Seconds that the application may still work after its answers when the server ends."""
+"""Seconds that the end of the server waits for work of the application after its responses."""
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _App: TypeAlias = Callable[
@@ -29,9 +29,9 @@ _App: TypeAlias = Callable[
 class ASGICaller:
     """Calls an ASGI application (ASGI 3, HTTP).
 
-    The application runs in a task of its own. A call returns with the end of the answer; what the application does
-    after it, background tasks for instance, goes on. A call that is cancelled, or whose answer is cut, cancels the
-    application's task, so that its dependencies are closed.
+    The application runs in a task of its own. A call returns at the end of the response; later work of the application,
+    such as background tasks, continues. If a call is cancelled, or its response is cut, the application's task is
+    cancelled, so that its dependencies are closed.
 
     Args:
         app: the application.
@@ -39,7 +39,7 @@ class ASGICaller:
             request came in through the application itself, the prefix of that request is used in its place.
         path_has_root: whether ``path`` in the scope begins with the prefix, as ASGI says and older frameworks do not
             expect.
-        state: returns what the application's lifespan left in its state; put into the scope of each request.
+        state: returns the state of the application's lifespan, which is put into the scope of each request.
     """
 
     def __init__(
@@ -81,10 +81,11 @@ class ASGICaller:
             headers=tuple(exchange.headers),
             body=b"".join(exchange.chunks),
             is_cut=exchange.is_cut,
+            prefix=self._root_path(origin),
         )
 
     async def aclose(self) -> None:
-        """Wait for what the application still does after its answers, at most `DRAIN_TIMEOUT_S`; then cancel it."""
+        """Wait for work of the application after its responses, at most `DRAIN_TIMEOUT_S`; then cancel it."""
         runtime = current_runtime()
         exchanges = [exchange for exchange in self._under_way if exchange.runtime is runtime]
         with anyio.CancelScope(shield=True):
@@ -93,7 +94,7 @@ class ASGICaller:
                     await exchange.ended.wait()
             for exchange in exchanges:
                 exchange.cancel()
-            with anyio.move_on_after(1):  # for what it does when it is cancelled
+            with anyio.move_on_after(1):  # time for its clean-up after the cancellation
                 for exchange in exchanges:
                     await exchange.ended.wait()
 
@@ -102,7 +103,8 @@ class ASGICaller:
         try:
             await self.app(scope, exchange.receive, exchange.send)
         except Exception as error:
-            # A framework answers 500 and raises again for its server's log. An answer that was cut ends like this, too.
+            # A framework sends a 500 response and raises the error again, for its server's log. A response that was cut
+            # also ends with an exception.
             exchange.has_failed = True
             if exchange.is_cut or exchange.is_abandoned:
                 logger.debug("%s %s ended after its answer was cut", request.method, request.path, exc_info=error)
@@ -126,6 +128,9 @@ class ASGICaller:
         if request.body:
             headers.append((b"content-length", str(len(request.body)).encode()))
         root_path = self._root_path(origin)
+        path = request.path
+        if not request.route and root_path and path.startswith(f"{root_path}/"):
+            path = path[len(root_path) :]  # a redirect names the whole path
         before = root_path if self._path_has_root else ""
         scope: dict[str, Any] = {
             "type": "http",
@@ -133,8 +138,8 @@ class ASGICaller:
             "http_version": "1.1",
             "method": request.method,
             "scheme": origin.scheme,
-            "path": before + unquote(request.path),
-            "raw_path": (before + request.path).encode(),
+            "path": before + unquote(path),
+            "raw_path": (before + path).encode(),
             "root_path": root_path,
             "query_string": request.query.encode(),
             "headers": headers,
@@ -168,7 +173,7 @@ class _Exchange:
         self.cancel: Callable[[], object] = lambda: None
         self.answered = anyio.Event()
         self.gone = anyio.Event()
-        """The client has its answer, or no longer waits for one."""
+        """Set when the response is complete, or no longer needed."""
         self.ended = anyio.Event()
         self._body: bytes | None = request.body
         self._room = max_bytes

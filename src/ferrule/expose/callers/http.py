@@ -1,4 +1,4 @@
-"""Requests to an API over HTTP, by aiohttp, which is imported with the first one."""
+"""Sends requests to an API over HTTP, by aiohttp, which is imported at the first request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from ferrule.expose.exchange import ApiRequest, ApiResponse, CallerUnavailable, Origin
+from ferrule.expose.exchange import ApiRequest, ApiResponse, CallerUnavailable, Origin, checked_secret
 
 __all__ = ["HTTPCaller"]
 
@@ -16,17 +16,18 @@ __all__ = ["HTTPCaller"]
 class HTTPCaller:
     """Calls an API at one base URL.
 
-    Requests go to the origin of the base URL and nowhere else: a redirect is an answer, not followed, since it may lead
-    the credentials to another host.
+    Requests go to the origin of the base URL only. A redirect is returned as a response and not followed, since it
+    could send the credentials to another host.
 
     Args:
-        base_url: with the prefix of all paths, for instance ``https://api.example.com/v2``.
-        headers: sent with every request, credentials for instance.
-        timeout_s: seconds that one request may take; ``None`` for no bound but that of the tool.
-        session: an ``aiohttp.ClientSession`` of the user's own, which stays open; ``None`` makes one.
+        base_url: the URL with the prefix of all paths, for instance ``https://api.example.com/v2``.
+        headers: headers of every request, for instance with credentials.
+        timeout_s: maximum time of one request, in seconds; ``None``: only the tool's own limit applies.
+        session: the user's own ``aiohttp.ClientSession``, which stays open; ``None`` makes one.
 
     Raises:
-        ValueError: the base URL is not an absolute ``http`` or ``https`` URL, or has a query.
+        ValueError: the base URL is not an absolute ``http`` or ``https`` URL, or has a query; a header has a control
+            character, a line break at its end for instance.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class HTTPCaller:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"base_url is an absolute URL without a query, not {base_url!r}")
         self.base_url = base_url.rstrip("/")
-        self._headers = {name.lower(): value for name, value in (headers or {}).items()}
+        self._headers = {name.lower(): checked_secret(name, value) for name, value in (headers or {}).items()}
         self._timeout_s = timeout_s
         self._session = session
         self._owns_session = session is None
@@ -53,9 +54,13 @@ class HTTPCaller:
 
         if self._session is None:
             self._session = aiohttp.ClientSession(auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar())
-        headers: list[tuple[str, str]] = [*request.headers, *origin.headers]
-        given = {name for name, _ in headers}
-        headers += [(name, value) for name, value in self._headers.items() if name not in given]
+        headers = list(request.headers)
+        for more in (origin.headers, self._headers.items()):  # each name once: the first one said is the nearest
+            given = {name for name, _ in headers}
+            headers += [(name, value) for name, value in more if name not in given]
+        if any(not value.isascii() for _, value in headers):
+            # aiohttp writes UTF-8, and a server reads Latin-1, if anything at all (RFC 9110, section 5.5).
+            raise CallerUnavailable("a header may have ASCII letters only, over HTTP")
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
         try:
             async with self._session.request(

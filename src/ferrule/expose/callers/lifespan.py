@@ -1,7 +1,7 @@
-"""Whether an ASGI application of this process runs, and its start where no host runs it (ASGI, "Lifespan Protocol").
+"""Runs the lifespan of an ASGI application in this process, unless a host runs it (ASGI, "Lifespan Protocol").
 
 An application that serves the endpoint itself is started by its host. One that is only called through this package is
-started by the first server that needs it, and ended by the last: several servers of one application share one start.
+started by the first server that needs it, and ended after the last one: several servers share one start.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["STOP_TIMEOUT_S", "ApplicationLife", "StartFailed", "life_of"]
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 30.0
-"""Seconds that an application may take to end; then it is cancelled."""
+"""Seconds that an application has to end before it is cancelled."""
 
 
 class StartFailed(RuntimeError):
-    """The application refused to start; the text is its own."""
+    """The application failed to start; the text is the application's message."""
 
 
 _starting: ContextVar[tuple[ApplicationLife, ...]] = ContextVar("starting", default=())
-"""Applications in whose lifespan, run by this module, the current task is."""
+"""The applications whose lifespan, run by this module, the current task is part of."""
 
 
 class _Start:
@@ -46,13 +46,13 @@ class _Start:
 
 
 class ApplicationLife:
-    """The life of one application, shared by all servers that expose it.
+    """The lifespan of one application, shared by all servers that expose it.
 
     Args:
         app: the application.
 
     Attributes:
-        state: what its lifespan left for its requests (``scope["state"]``); ``None`` for nothing.
+        state: the state of the lifespan for requests (``scope["state"]``); ``None`` without.
     """
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
@@ -75,8 +75,8 @@ class ApplicationLife:
         """Return a lifespan function that records when ``lifespan``, which it calls, begins and has ended.
 
         Args:
-            lifespan: the application's own: ``async with lifespan(app) as state``.
-            keep_state: whether its state is that of the application's requests.
+            lifespan: the application's own function: ``async with lifespan(app) as state``.
+            keep_state: whether its state becomes `state`, for the application's requests.
         """
 
         @asynccontextmanager
@@ -94,10 +94,10 @@ class ApplicationLife:
 
     @asynccontextmanager
     async def started(self) -> AsyncGenerator[None]:
-        """Have the application run: start it, unless it runs already, and end it if no other server needs it.
+        """Run the application during the block: start it if it does not run, and end it if no other server needs it.
 
         Raises:
-            StartFailed: it answered that it cannot start.
+            StartFailed: the application reported that it cannot start.
         """
         start = await self._joined()
         if start is None:
@@ -116,7 +116,7 @@ class ApplicationLife:
                     await start.stopped.wait()
 
     async def _joined(self) -> _Start | None:
-        """Return the start that the caller is a user of now; ``None`` where a host runs the application."""
+        """Count the caller as a user of the present start, and return it; ``None`` if a host runs the application."""
         if self in _starting.get():
             return None  # the application's own lifespan needs the server; it must not wait for its own end
         runtime = current_runtime()
@@ -182,7 +182,7 @@ class ApplicationLife:
                 start.error = StartFailed(problem[0])
         if start.error is None:
             start.ready.set()
-            await start.stopping.wait()  # an application that takes no lifespan events is in use all the same
+            await start.stopping.wait()  # an application without lifespan events can be called too
         self._over(start)
 
     def _failed(self, start: _Start, error: Exception, problem: list[str]) -> None:
@@ -206,15 +206,16 @@ class ApplicationLife:
 _LIFE = "_ferrule_life"
 
 _lives: dict[int, tuple[Any, ApplicationLife]] = {}
-"""Of applications that take no attribute of ours; kept with them as long as the process lives."""
+"""The lifespans of applications that accept no further attribute; kept until the process ends."""
 
 
 def life_of(app: Any, observe: Callable[[Any, ApplicationLife], None]) -> ApplicationLife:
-    """Return the life of an application, one for each.
+    """Return the `ApplicationLife` of an application; the same object for each call.
 
     Args:
         app: the application.
-        observe: called once with both; makes the application call `ApplicationLife.began` and `ApplicationLife.ended`.
+        observe: called once with the application and its `ApplicationLife`; makes the application call
+            `ApplicationLife.began` and `ApplicationLife.ended`.
     """
     known: ApplicationLife | None = getattr(app, _LIFE, None)  # several servers may expose one application
     if known is None and id(app) in _lives:

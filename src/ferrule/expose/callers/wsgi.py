@@ -1,7 +1,7 @@
-"""Requests into a WSGI application of this process: its whole stack runs, in a worker thread, without a socket.
+"""Sends requests to a WSGI application in this process: all of its middleware runs, in a thread, without a socket.
 
-An application sees what a server shows it (PEP 3333). What a server would have sent before something failed is the
-answer here, too: an error in the application's ``close()`` is logged, and the answer stands.
+The application gets the environment of a server (PEP 3333). As with a server, an error after the response was sent does
+not change the response: an error in the application's ``close()`` is logged.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ferrule.expose.exchange import ApiRequest, ApiResponse, CallerUnavailable, Origin
 from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 _App: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 MAX_THREADS = 40
-"""Requests that are in an application at the same time; more wait."""
+"""Maximum number of requests that an application handles at the same time; more wait."""
 
 
 class WSGICaller:
@@ -37,10 +38,11 @@ class WSGICaller:
 
     Args:
         app: the application.
-        script_name: the prefix that the application is mounted under, for the links that it makes. Where the endpoint
-            stands beside an application (`WSGIEndpoint.beside`), the prefix of the outer request is used in its place.
-        max_threads: requests that are in the application at the same time; ``1`` for one that no threads may share.
-        context: returns the context variables that a request runs with (PEP 567); those of the call without it.
+        script_name: the prefix that the application is mounted under, for the links that it makes. If the endpoint is
+            part of a WSGI server with an application (`WSGIEndpoint.beside`), the outer request's prefix is used.
+        max_threads: maximum number of requests in the application at the same time; ``1`` for one that is not
+            thread-safe.
+        context: returns the context variables that a request runs with (PEP 567); by default those of the call.
     """
 
     def __init__(
@@ -60,8 +62,8 @@ class WSGICaller:
     async def call(self, request: ApiRequest, origin: Origin, *, max_bytes: int) -> ApiResponse:
         """See `Caller.call`.
 
-        A call that is cancelled is not waited for: its thread ends the answer at the next part of it. A thread in which
-        the application never comes back counts as one of `max_threads` until it does.
+        A cancelled call returns at once; its thread stops at the next part of the response. A thread whose application
+        does not return counts as one of ``max_threads`` until it does.
         """
         threads = self._threads.get(None)
         if threads is None:
@@ -88,7 +90,16 @@ class WSGICaller:
         """Do nothing; the application is not the caller's."""
 
     def call_sync(self, request: ApiRequest, origin: Origin, max_bytes: int) -> ApiResponse:
-        """Return the answer; in the thread of the caller. Raises as `Caller.call`."""
+        """Call the application in the thread of the caller, and return the response.
+
+        Args:
+            request: the request.
+            origin: the origin of the outer request.
+            max_bytes: the maximum number of bytes of the response's body that are read.
+
+        Raises:
+            CallerUnavailable: the application failed, or sent no valid response.
+        """
         return self._context().run(self._call, request, origin, _Exchange(max_bytes))
 
     def _call_and_leave(
@@ -108,10 +119,10 @@ class WSGICaller:
             exchange.run(self.app, environ)
         except _Ended:
             logger.debug("%s %s ended after its answer was cut", request.method, request.path)
-        except BaseException as error:  # an exit of the application is not the end of this process
+        except BaseException as error:  # also SystemExit: an application must not end this process
             logger.error("%s %s failed in the application", request.method, request.path, exc_info=error)
             raise CallerUnavailable("the application failed") from error
-        return exchange.answer(f"{request.method} {request.path}")
+        return replace(exchange.answer(f"{request.method} {request.path}"), prefix=self._script_name(origin))
 
     def _environ(self, request: ApiRequest, origin: Origin) -> dict[str, Any]:
         host, port = _split_host(origin.host)
@@ -171,7 +182,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def enter(self) -> bool:
-        """Count one more; return ``False`` if abandoned requests take all the places."""
+        """Count a request; return ``False`` if cancelled requests occupy all threads."""
         with self._lock:
             if self._running >= self._limit:
                 return False
@@ -179,7 +190,7 @@ class _Threads:
             return True
 
     def leave(self) -> None:
-        """Count one less; in the thread."""
+        """Count a request as ended; called in its thread."""
         with self._lock:
             self._running -= 1
 
@@ -190,7 +201,7 @@ def _unlimited() -> anyio.CapacityLimiter:
 
 
 class _Ended(Exception):
-    """No more of the answer is read."""
+    """Raised into the application when its response is no longer read."""
 
 
 class _Result(Struct):
@@ -214,11 +225,11 @@ class _Exchange:
         self._chunks: list[bytes] = []
 
     def run(self, app: _App, environ: dict[str, Any]) -> None:
-        """Let the application answer.
+        """Call the application and read its response.
 
         Raises:
-            _Ended: more is not read.
-            BaseException: of the application.
+            _Ended: the rest of the response is not needed.
+            BaseException: the application raised it.
         """
         produced = app(environ, self._start_response)
         try:
@@ -230,10 +241,10 @@ class _Exchange:
                 self._close(close)
 
     def answer(self, what: str) -> ApiResponse:
-        """Return the answer.
+        """Return the response; ``what`` names the request in log messages.
 
         Raises:
-            CallerUnavailable: there is none that can be read.
+            CallerUnavailable: the application sent no response, or an invalid status.
         """
         if self._result is None:
             raise CallerUnavailable("the application gave no answer")
@@ -261,7 +272,7 @@ class _Exchange:
     ) -> Callable[[bytes], None]:
         if exc_info is not None:
             try:
-                if self._is_begun:  # a server has sent the headers by then
+                if self._is_begun:  # a server has sent the headers before this point
                     raise exc_info[1].with_traceback(exc_info[2])
             finally:
                 exc_info = None  # no cycle with the frames of the traceback (PEP 3333)
@@ -294,5 +305,5 @@ def _split_host(authority: str) -> tuple[str, str]:
 
 
 def _native(text: str) -> str:
-    """Return a text as WSGI has it: its bytes as Latin-1."""
+    """Return a text in the form of WSGI: its UTF-8 bytes decoded as Latin-1."""
     return text.encode().decode("latin-1")

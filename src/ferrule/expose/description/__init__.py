@@ -1,1 +1,1 @@
-"""OpenAPI descriptions, read."""
+"""Reads OpenAPI descriptions."""

@@ -1,4 +1,4 @@
-"""A schema with the definitions that it uses, in at most so many bytes.
+"""Adds to a schema the definitions that it uses, within a maximum size.
 
 Large descriptions have groups of definitions that all lead to each other, so that every operation would carry all of
 them. The work for one schema follows from its own size and from the bound, never from the size of the document.
@@ -19,14 +19,14 @@ from ferrule.wire.json_types import is_list, is_object
 __all__ = ["complete"]
 
 MAX_ARGUMENT_DESCRIPTION = 200
-"""Characters of an argument's description in a schema that is shortened."""
+"""Maximum number of characters of an argument's description in a shortened schema."""
 
 _FORMS: tuple[frozenset[str], ...] = (
     frozenset(),
     frozenset({"examples", "deprecated"}),
     frozenset({"examples", "deprecated", "description", "title", "default"}),
 )
-"""Keywords that inner schemas lose, one set after the other, until the schema fits."""
+"""Sets of keywords that are removed from inner schemas, in this order, until the schema fits."""
 
 _PREFIX = "#/$defs/"
 _NAMED = MAPS | {"$defs"}
@@ -38,16 +38,16 @@ def complete(
 ) -> dict[str, Any]:
     """Return a schema with the ``$defs`` that it uses.
 
-    What a schema of more than ``max_bytes`` loses, until it fits: examples; descriptions of inner members; the
-    definitions farthest from it, which then accept anything of their type; at last everything but the types of its
-    members.
+    A schema of more than ``max_bytes`` is reduced until it fits: without examples; without descriptions of inner
+    members; without its farthest definitions, which then accept any value of their type; at last with only the types of
+    its members.
 
     Args:
-        schema: converted.
-        used: absolute references of the definitions that it uses itself.
-        converter: that made it.
-        max_bytes: as JSON.
-        notes: what was lost or repaired is appended.
+        schema: the converted schema.
+        used: absolute references of the definitions that the schema itself uses.
+        converter: the converter that made it.
+        max_bytes: its maximum size as JSON.
+        notes: descriptions of removed and repaired parts are appended.
 
     Raises:
         UnresolvedReference: a definition refers to a document that may not be fetched.
@@ -95,7 +95,7 @@ def _all_definitions(
 def _nearest_definitions(
     used: Iterable[str], converter: SchemaConverter, form: frozenset[str], room: int
 ) -> tuple[list[Definition], dict[str, Schema]]:
-    """Return the definitions that have room, nearest first, and what stands for each of the others, by name."""
+    """Return the definitions that fit, nearest first, and by name the replacements of the others."""
     todo = deque(used)
     seen = set(todo)
     kept: list[Definition] = []
@@ -138,8 +138,8 @@ def _joined(
 def _loosened(value: Any, stubs: dict[str, Schema], inexact: set[str]) -> Any:
     """Return a schema without references to definitions that are missing.
 
-    One that accepts more than was described must not make another part refuse more: where it stands in ``oneOf``, more
-    alternatives than one may fit, and below ``not`` and ``if`` it would exclude too much.
+    A part that accepts more than described must not make another part refuse more: in ``oneOf``, several alternatives
+    could then fit, and below ``not`` and ``if`` it would exclude too much.
     """
     if is_list(value):
         return [_loosened(part, stubs, inexact) for part in value]

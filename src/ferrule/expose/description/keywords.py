@@ -1,11 +1,11 @@
-"""Keywords of a schema that hold no schema: what they become in JSON Schema 2020-12, and how wrong values are repaired.
+"""Converts keywords without inner schemas to JSON Schema 2020-12, and repairs invalid values.
 
-`plain_keywords` takes one keyword; schemas inside schemas are `SchemaConverter`'s.
+`plain_keywords` converts one keyword; `SchemaConverter` converts inner schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -17,7 +17,9 @@ __all__ = [
     "MAPS",
     "PLACES",
     "is_small",
+    "one_enumeration",
     "or_null",
+    "patterns_in",
     "plain_keywords",
     "says_the_name",
     "type_names",
@@ -25,16 +27,16 @@ __all__ = [
 ]
 
 MAX_EXAMPLES = 5
-"""Examples of one schema that are kept."""
+"""Maximum number of examples of one schema."""
 
 SMALL_ENUM = 20
-"""Values of an enumeration that is put in place of its references."""
+"""Maximum number of values of an enumeration that replaces its references."""
 
 SMALL_BYTES = 1000
-"""Characters of a definition that is put in place of its references."""
+"""Maximum number of characters of a definition that replaces its references."""
 
 ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
-"""Keywords that say nothing of which values fit."""
+"""Keywords that do not restrict values."""
 
 MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
@@ -73,13 +75,13 @@ Note = Callable[[str], None]
 def plain_keywords(
     raw: dict[str, Any], keyword: str, value: Any, note: Note, *, has_nullable: bool = False
 ) -> dict[str, Any]:
-    """Return the keywords of 2020-12 that stand for one keyword of a schema; none where it has no meaning there.
+    """Return the keywords of 2020-12 for one keyword of a schema; empty if it has no meaning there.
 
     Args:
-        raw: the schema it stands in.
+        raw: the schema with the keyword.
         keyword, value: the keyword and its value.
-        note: is called with what had to be repaired.
-        has_nullable: the schema is one of OpenAPI 3.0.
+        note: called with the description of each repair.
+        has_nullable: whether the schema is one of OpenAPI 3.0.
     """
     if keyword in ("const", "default"):
         return {keyword: value}
@@ -174,13 +176,44 @@ def _examples(value: Any) -> dict[str, Any]:
 
 
 def type_names(value: Any) -> set[str]:
-    """Return the types that a ``type`` keyword names; empty where it names none."""
+    """Return the types that a ``type`` keyword names; empty if it names none."""
     given: list[Any] = value if is_list(value) else [value]
     return {name for name in given if isinstance(name, str)}
 
 
+def one_enumeration(alternatives: list[Any]) -> dict[str, Any] | None:
+    """Return the one enumeration that alternatives make which are enumerations of different plain values.
+
+    drf-spectacular describes a choice that may be left blank by two. Of one, an error can name the values.
+    ``None``: they are no such alternatives.
+    """
+    values: list[Any] = []
+    texts: list[str] = []
+    for each in alternatives:
+        if not is_object(each) or each.keys() - {"enum", "type", "description"} or not is_list(each.get("enum")):
+            return None
+        allowed = type_names(each.get("type"))
+        if allowed and not allowed.issuperset(_json_type(value) for value in each["enum"]):
+            return None
+        values += each["enum"]
+        texts += [each["description"]] if "description" in each else []
+    kinds = [_json_type(value) for value in values]
+    if not kinds or None in kinds or len(set(zip(kinds, values, strict=True))) != len(values):
+        return None
+    kinds = list(dict.fromkeys(kinds))
+    described = {"description": "\n".join(texts)} if texts else {}
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values, **described}
+
+
+_JSON_TYPES: dict[type, str] = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+
+
+def _json_type(value: object) -> str | None:
+    return _JSON_TYPES.get(type(value))
+
+
 def or_null(schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
-    """Return a schema that takes null, too."""
+    """Return a schema that also accepts null."""
     if isinstance(schema, bool):
         return schema or {"type": "null"}
     kind: Any = schema.get("type")
@@ -194,7 +227,7 @@ def or_null(schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
 
 
 def is_small(raw: dict[str, Any]) -> bool:
-    """Return whether a definition is that of a plain, short value, so that it can stand in place of its references."""
+    """Return whether a definition describes a plain value and is short, so that it can replace its references."""
     if raw.keys() & _NESTING or "$ref" in raw:
         return False
     size = 0
@@ -225,13 +258,37 @@ def without_keywords(value: Any, keywords: frozenset[str], *, of_names: bool = F
         return {name: without_keywords(part, keywords) for name, part in value.items()}
     made: dict[str, Any] = {}
     for name, part in value.items():
+        if name in keywords:
+            continue
         if name in _NAMED:
             made[name] = without_keywords(part, keywords, of_names=True)
         elif name in _VALUES:
             made[name] = part
-        elif name not in keywords:
+        else:
             made[name] = without_keywords(part, keywords)
     return made
+
+
+def patterns_in(value: Any, *, of_names: bool = False) -> Iterator[str]:
+    """Yield the regular expressions of a schema and of its inner schemas.
+
+    Args:
+        value: a schema, or a list or a map of schemas.
+        of_names: ``value`` is a map of schemas by name; names are not keywords.
+    """
+    if is_list(value):
+        for part in value:
+            yield from patterns_in(part)
+    elif is_object(value):
+        for name, part in value.items():
+            if of_names or name not in _VALUES:
+                yield from patterns_in(part, of_names=not of_names and name in _NAMED)
+            if of_names:
+                continue
+            if name == "pattern" and isinstance(part, str):
+                yield part
+            elif name == "patternProperties" and is_object(part):
+                yield from part
 
 
 def says_the_name(title: Any, name: str) -> bool:

@@ -1,9 +1,9 @@
-"""Several descriptions as one: applications mounted in an application."""
+"""Merges descriptions, for applications that are mounted in an application."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -18,8 +18,8 @@ def renamed(description: Description, names: Mapping[str, str]) -> Description:
     """Return a description whose operations have other names.
 
     Args:
-        description: as read.
-        names: by operation id; one that another operation has is left aside.
+        description: the description.
+        names: new names by operation id; a name that another operation has is ignored.
     """
     wanted = [names.get(operation.operation_id or "", operation.name) for operation in description.operations]
     taken = Counter(shorten(clean(name), name).lower() for name in wanted)
@@ -30,16 +30,16 @@ def renamed(description: Description, names: Mapping[str, str]) -> Description:
     return replace(description, operations=tuple(made))
 
 
-def with_slashes(description: Description, names: Mapping[str, frozenset[str]]) -> Description:
-    """Return a description in which some path parameters may be several steps of the path.
+def with_slashes(description: Description, names_of: Callable[[Operation], Collection[str]]) -> Description:
+    """Return a description in which some path parameters may have several path segments.
 
     Args:
-        description: as read.
-        names: the names of these parameters, by path.
+        description: the description.
+        names_of: returns the names of these parameters of an operation.
     """
 
     def changed(operation: Operation) -> Operation:
-        several = names.get(operation.path, frozenset())
+        several = names_of(operation)
         if not several:
             return operation
         parameters = tuple(
@@ -52,7 +52,7 @@ def with_slashes(description: Description, names: Mapping[str, frozenset[str]]) 
 
 
 def merge_descriptions(parts: Sequence[tuple[str, Description]]) -> Description:
-    """Return one description; each path gets the prefix of its part, and names that occur twice that of their path.
+    """Return one description; each path gets the prefix of its part, and so do names that occur twice.
 
     Args:
         parts: prefix and description, the main one first.

@@ -1,4 +1,4 @@
-"""Names of tools and of their arguments, made from what a description calls its operations and parameters.
+"""Makes names of tools and arguments from the names of operations and parameters.
 
 The names are stable: a name depends on the operation itself and on the operations that would have the same name, never
 on the position in the document. Model APIs take ``[a-zA-Z0-9_-]{1,64}`` as the name of a tool and of an argument.
@@ -14,11 +14,13 @@ from hashlib import sha256
 __all__ = ["MAX_NAME", "argument_names", "clean", "operation_names", "path_name", "shorten"]
 
 MAX_NAME = 64
-"""Characters of a name."""
+"""Maximum number of characters of a name."""
 
 _DIGITS = 8
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 _REPEATED = re.compile(r"_{2,}")
+_ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""A name that an argument keeps: of django-filter, which tells ``price__gte`` from ``price_gte``."""
 
 
 def clean(text: str) -> str:
@@ -27,7 +29,7 @@ def clean(text: str) -> str:
 
 
 def shorten(name: str, identity: str) -> str:
-    """Return ``name`` cut to `MAX_NAME`, its end replaced by a digest of ``identity`` where it was longer."""
+    """Return ``name`` with at most `MAX_NAME` characters; the end of a longer one is a digest of ``identity``."""
     if len(name) <= MAX_NAME:
         return name
     return f"{name[: MAX_NAME - _DIGITS - 1].rstrip('_-')}_{_digest(identity)}"
@@ -68,16 +70,16 @@ def operation_names(operations: Sequence[tuple[str, str, str | None]]) -> list[s
 def argument_names(wanted: Iterable[tuple[str, str]]) -> list[str]:
     """Return the argument names of parameters, in their order; no two are the same.
 
-    The first one of a name keeps it. A later one gets the place it stands in, ``id_body``, and a number where that is
-    taken, too.
+    The first parameter of a name keeps it. For a later one its location is added, ``id_body``, and a number if that is
+    taken too.
 
     Args:
-        wanted: name in the request, and the place it stands in (``path``, ``query``, ``body`` …).
+        wanted: name in the request, and location (``path``, ``query``, ``body`` …).
     """
     made: list[str] = []
     taken: set[str] = set()
     for name, place in wanted:
-        base = shorten(clean(name) or place, name)
+        base = name if _ARGUMENT.fullmatch(name) else shorten(clean(name) or place, name)
         found = base
         if found in taken:
             found = base = f"{base[: MAX_NAME - len(place) - 4]}_{place}"

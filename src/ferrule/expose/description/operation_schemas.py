@@ -1,11 +1,11 @@
-"""The input and output schema of one operation, made of the schemas of its parameters, body and answers."""
+"""Makes the input and output schema of an operation from the schemas of its parameters, body and responses."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 from ferrule.expose.description.bounds import complete
-from ferrule.expose.description.keywords import says_the_name, without_keywords
+from ferrule.expose.description.keywords import patterns_in, says_the_name, type_names, without_keywords
 from ferrule.expose.description.schemas import SchemaConverter
 from ferrule.expose.files import file_schema
 from ferrule.expose.operations import Operation, OperationSchemas, Parameter, Schema, UnusableOperation
@@ -21,12 +21,15 @@ MAX_NOTES = 50
 """Maximum number of repairs that are noted for one operation."""
 
 
+_PATTERNS = frozenset({"pattern", "patternProperties"})
+
+
 class SchemaMaker:
     """Makes the schemas of the operations of one document.
 
     Args:
-        inputs, outputs: converters of the document.
-        base: its URI.
+        inputs, outputs: the converters of the document for arguments and for results.
+        base: the URI of the document.
         max_bytes: the maximum number of bytes of one schema, as JSON.
     """
 
@@ -35,23 +38,61 @@ class SchemaMaker:
         self._outputs = outputs
         self._base = base
         self._max_bytes = max_bytes
+        self._patterns: dict[str, bool] = {}
 
     def make(self, operation: Operation) -> OperationSchemas:
         """Return the schemas of an operation.
 
         Raises:
-            UnusableOperation: they refer to a document that may not be fetched, or cannot be enforced.
+            UnusableOperation: a schema refers to a document that may not be fetched, or cannot be enforced.
         """
         notes: list[str] = []
-        made = _enforceable(self._input(operation, notes), notes)
+        made = self._enforceable(self._input(operation, notes), notes)
         output: dict[str, Any] | None
         try:
             output = self._output(operation, notes)
-            output = None if output is None else _enforceable(output, notes)
+            output = None if output is None else self._enforceable(output, notes)
         except UnusableOperation as error:
             notes.append(f"there is no output schema: {error}")
             output = None
         return OperationSchemas(input=made, output=output, notes=tuple(dict.fromkeys(notes))[:MAX_NOTES])
+
+    def _enforceable(self, schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+        """Return a schema that the validator takes: without patterns, if one of them is none that it knows.
+
+        Raises:
+            UnusableOperation: it is refused even then.
+        """
+        import jsonschema_rs
+
+        # As JSON has it: jsonschema-rs ends the process on a lone surrogate, which values of Python may have.
+        encoded = encode(schema)
+        schema = cast("dict[str, Any]", decode(encoded))
+        # One pattern takes up to a tenth of a second, and large documents have the same few in each schema.
+        patterns = set(patterns_in(schema)) if b'"pattern' in encoded else set[str]()
+        plain = cast("dict[str, Any]", without_keywords(schema, _PATTERNS)) if patterns else schema
+        try:
+            jsonschema_rs.validator_for(plain)
+        except ValueError as error:
+            raise UnusableOperation(f"its schema cannot be enforced: {str(error)[:200]}") from error
+        if all(self._is_pattern(each) for each in patterns):
+            return schema
+        notes.append("a pattern was not a regular expression of JSON Schema; patterns are left out")
+        return plain
+
+    def _is_pattern(self, text: str) -> bool:
+        """Return whether the validator takes a regular expression; each one is tried once."""
+        import jsonschema_rs
+
+        known = self._patterns.get(text)
+        if known is None:
+            try:
+                jsonschema_rs.validator_for({"pattern": text})
+                known = True
+            except ValueError:
+                known = False
+            self._patterns[text] = known
+        return known
 
     def _input(self, operation: Operation, notes: list[str]) -> dict[str, Any]:
         properties: dict[str, Any] = {}
@@ -72,12 +113,14 @@ class SchemaMaker:
                 parameter.argument,
                 parameter.raw_schema,
                 is_required=parameter.required,
-                description=_place(parameter),
+                description=_location_text(parameter),
             )
         body = operation.body
         for member in () if body is None else body.fields:
             if member.is_binary:
                 schema = file_schema(_own_description(member.raw_schema))
+                if body is not None and (body.json_type or body.members == "html") and _is_nullable(member.raw_schema):
+                    schema["type"] = ["object", "null"]
                 properties[member.argument] = {"type": "array", "items": schema} if member.is_list else schema
                 if member.required:
                     required.append(member.argument)
@@ -116,8 +159,8 @@ class SchemaMaker:
                 alternatives.append(schema)
         made = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
         if isinstance(made, bool) or not made.keys() - {"title", "description", "examples"}:
-            return None  # it says nothing
-        if isinstance(made.get("$ref"), str) and len(used) == 1:  # not a reference alone, but what it leads to
+            return None  # it accepts every value
+        if isinstance(made.get("$ref"), str) and len(used) == 1:  # the definition in place of a reference to it
             (absolute,) = used
             definition = self._outputs.definition(absolute)
             if is_object(definition.schema):
@@ -127,12 +170,16 @@ class SchemaMaker:
         return complete(made, used, self._outputs, self._max_bytes, notes)
 
 
-def _place(parameter: Parameter) -> str | None:
-    """Return the description of a parameter; where its name in the request differs, the description says it."""
+def _location_text(parameter: Parameter) -> str | None:
+    """Return the description of a parameter; it has the name in the request if the argument's name differs."""
     if parameter.argument == parameter.name:
         return parameter.description
     name = f"{parameter.name!r} in the {parameter.location}"
     return name if parameter.description is None else f"{parameter.description} ({name})"
+
+
+def _is_nullable(raw: Any) -> bool:
+    return is_object(raw) and (raw.get("nullable") is True or "null" in type_names(raw.get("type")))
 
 
 def _own_description(raw: Any) -> str | None:
@@ -146,26 +193,3 @@ def _described(schema: Schema, description: str | None) -> Schema:
     if isinstance(schema, bool):
         return {"description": description} if schema else schema
     return {**schema, "description": description}
-
-
-def _enforceable(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return a schema that the validator takes: without patterns, if one of them is none that it knows.
-
-    Raises:
-        UnusableOperation: it is refused even then.
-    """
-    import jsonschema_rs
-
-    # As JSON has it: jsonschema-rs ends the process on a lone surrogate, which values of Python may have.
-    schema = cast("dict[str, Any]", decode(encode(schema)))
-    try:
-        jsonschema_rs.validator_for(schema)
-    except ValueError:
-        smaller = without_keywords(schema, frozenset({"pattern", "patternProperties", "format"}))
-        try:
-            jsonschema_rs.validator_for(smaller)
-        except ValueError as error:
-            raise UnusableOperation(f"its schema cannot be enforced: {str(error)[:200]}") from error
-        notes.append("a pattern was not a regular expression of JSON Schema; patterns are left out")
-        return cast("dict[str, Any]", smaller)
-    return schema

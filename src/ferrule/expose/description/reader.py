@@ -1,12 +1,13 @@
-"""From an OpenAPI document to operations.
+"""Reads the operations of an OpenAPI document.
 
-What is wrong with one operation is that operation's problem: it is repaired, which is noted, or skipped with a reason.
-Only a document that is not an OpenAPI 3 description is refused.
+An error in one operation does not affect the others: it is repaired, with a note, or the operation is skipped with the
+reason. Only a document that is not an OpenAPI 3 description is refused.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 from urllib.parse import unquote
@@ -38,13 +39,16 @@ __all__ = ["Description", "NotADescription", "read_description"]
 logger = logging.getLogger(__name__)
 
 MAX_DESCRIPTION = 2048
-"""Characters of a description that a model sees."""
+"""Maximum number of characters of an operation's description for the model."""
+
+MAX_TITLE = 120
+"""Characters of the title of an operation, and of title and version of the API, which are those of the server."""
 
 MAX_RESPONSES = 100
-"""Answers of one operation that are read."""
+"""Maximum number of responses of one operation."""
 
 MAX_PARAMETERS = 256
-"""Parameters, and members of a body, of one operation."""
+"""Maximum number of parameters and members of the body of one operation."""
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "query")
 """Methods that can be tools. ``trace`` echoes the request, credentials included."""
@@ -62,20 +66,33 @@ _IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that OpenAPI says have no effect: content negotiation and security describe them."""
 
 
+_HEADERS_OF_THE_CONNECTION = frozenset(
+    {
+        "accept-encoding", "connection", "content-encoding", "content-length", "expect", "host", "keep-alive",
+        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+"""Header parameters that are not arguments: they say to which host a request goes and where it ends, which is decided
+by the base URL and by the client (RFC 9110, sections 6.4, 7.2, 7.6 and 10.1.1; RFC 9112, section 6)."""
+
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+"""A token (RFC 9110, section 5.6.2)."""
+
+
 class NotADescription(ValueError):
-    """A document is not an OpenAPI description that can be used; the text says why and what to do."""
+    """A document is not a usable OpenAPI description; the text has the reason and the remedy."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """A document, read.
+    """The content of a description.
 
     Attributes:
         title, version: the title and the version of the API.
-        summary: what the API is for; ``None`` without.
-        openapi: version of the format.
-        servers: URLs that the document names, as they stand there. They never decide where a request goes.
-        operations: all that can be offered, in the document's order.
-        skipped: the others, each with its reason.
+        summary: the purpose of the API; ``None`` without.
+        openapi: the version of the format.
+        servers: the URLs of the document's servers, unchanged. No request is sent to them by default.
+        operations: the usable operations, in the document's order.
+        skipped: the other operations, each with the reason.
     """
 
     title: str
@@ -95,17 +112,17 @@ def read_description(
     fetch: Callable[[str], Any] | None = None,
     max_schema_bytes: int = MAX_SCHEMA_BYTES,
 ) -> Description:
-    """Return what a document describes.
+    """Return the description in a document.
 
     Args:
-        document: OpenAPI 3.0, 3.1 or 3.2, decoded.
+        document: the decoded OpenAPI document, 3.0, 3.1 or 3.2.
         base_uri: the URI of the document, for its relative references.
-        documents: others that it refers to, by URI.
+        documents: other documents that it refers to, by URI.
         fetch: returns the document of a URI; without it a reference to any other document makes its operation unusable.
         max_schema_bytes: the maximum number of bytes of one schema as JSON; a larger one is simplified.
 
     Raises:
-        NotADescription: it is none, or in a version that is not read.
+        NotADescription: the document is not an OpenAPI description, or has an unsupported version.
     """
     openapi = _version(document)
     references = References(document, base_uri=base_uri, documents=documents, fetch=fetch)
@@ -128,7 +145,7 @@ def _version(document: Any) -> str:
 
 
 class _Found(Struct, frozen=True, kw_only=True):
-    """An operation as described, the document it stands in, and the parameters of all operations of its path."""
+    """A described operation, the URI of its document, and the parameters of all operations of its path."""
 
     method: str
     path: str
@@ -159,15 +176,15 @@ class _Reader:
                 operations.append(self._operation(each, name))
             except UnusableOperation as error:
                 self._skip(each.method, each.path, str(error))
-            except Exception as error:  # a mistake of the reader's: the other operations can be used all the same
+            except Exception as error:  # a bug of this module: the other operations stay usable
                 logger.warning("%s %s cannot be read", each.method, each.path, exc_info=True)
                 self._skip(each.method, each.path, f"its description cannot be read ({type(error).__name__})")
         info = _object(self.document.get("info"))
         servers: list[Any] = self.document["servers"] if is_list(self.document.get("servers")) else []
         return Description(
-            title=_text(info.get("title")) or "API",
-            version=_text(info.get("version")) or "0",
-            summary=_text(info.get("description")) or _text(info.get("summary")),
+            title=_line(info.get("title"), MAX_TITLE) or "API",
+            version=_line(info.get("version"), MAX_TITLE) or "0",
+            summary=_shortened(_text(info.get("description")) or _text(info.get("summary")), MAX_DESCRIPTION),
             openapi=self.openapi,
             servers=tuple(server["url"] for server in servers if is_object(server) and _text(server.get("url"))),
             operations=tuple(operations),
@@ -175,7 +192,7 @@ class _Reader:
         )
 
     def _credentials(self) -> frozenset[tuple[str, str]]:
-        """Return place and name of the parameters that security schemes describe: a model never gives them."""
+        """Return location and name of the parameters that security schemes describe; they are not arguments."""
         found: set[tuple[str, str]] = set()
         for given in self.security_schemes.values():
             try:
@@ -198,6 +215,9 @@ class _Reader:
                 if not path.startswith("x-"):
                     self._skip("*", path, "a path begins with a slash")
                 continue
+            if any(unquote(step) in (".", "..") for step in path.replace("\\", "/").split("/")):
+                self._skip("*", path, "a step '.' or '..' leads out of the API")
+                continue
             try:
                 item, base = self._path_item(given)
             except UnresolvedReference as error:
@@ -218,7 +238,7 @@ class _Reader:
         return list(found.values())
 
     def _path_item(self, given: Any) -> tuple[Any, str]:
-        """Return a path item and the document that it stands in; what stands beside a reference is added to it."""
+        """Return a path item and the URI of its document; members beside a reference are added to it."""
         item, base = self.references.follow(given, self.references.base_uri)
         beside = {name: value for name, value in given.items() if name != "$ref"} if is_object(given) else {}
         if item is given or not beside or not is_object(item):
@@ -245,7 +265,7 @@ class _Reader:
             method=method,
             path=path,
             operation_id=_text(raw.get("operationId")),
-            title=None if summary is None else _shortened(summary, 120),
+            title=None if summary is None else _shortened(summary, MAX_TITLE),
             description=_shortened(description or summary or f"{method} {path}", MAX_DESCRIPTION),
             tags=tuple(tag for tag in _list(raw.get("tags")) if isinstance(tag, str)),
             deprecated=raw.get("deprecated") is True,
@@ -298,6 +318,11 @@ class _Reader:
             raise UnusableOperation(f"the parameter {name[:60]!r} stands in {str(location)[:20]!r}")
         if location == "header" and name.lower() in _IGNORED_HEADERS:
             return None
+        if location == "header" and (
+            name.lower() in _HEADERS_OF_THE_CONNECTION or _HEADER_NAME.fullmatch(name) is None
+        ):
+            notes.append(f"the header {name[:60]!r} is not an argument")
+            return None
         if (location, name.lower() if location == "header" else name) in self.credentials:
             return None
         content = raw.get("content")
@@ -333,7 +358,7 @@ class _Reader:
             return None
         raw, base = self.references.follow(given, base)
         content = raw.get("content") if is_object(raw) else None
-        content_type = media_types.choose(content) if is_object(content) else None
+        content_type = self._body_type(content, base) if is_object(content) else None
         if content_type is None or not is_object(raw):
             notes.append("the body has no media type, so there is no argument for it")
             return None
@@ -358,7 +383,7 @@ class _Reader:
             if fields is not None and media_types.plain(content_type) == "application/merge-patch+json":
                 fields = tuple(_removable(member) for member in fields)
             if fields is not None:
-                if not required:  # a body that may be left out asks for nothing
+                if not required:  # an optional body requires no member
                     fields = tuple(_optional(member) for member in fields)
                 return Body(
                     content_type=content_type,
@@ -366,6 +391,7 @@ class _Reader:
                     required=required,
                     fields=fields,
                     raw_schema=schema,
+                    json_type=_same_as_json(_object(content), content_type),
                     **described,
                 )
             form: BodyForm = "value"
@@ -374,6 +400,19 @@ class _Reader:
         return Body(
             content_type=content_type, form=form, required=required, argument="body", raw_schema=schema, **described
         )
+
+    def _body_type(self, content: dict[str, Any], base: str) -> str | None:
+        """Return the media type that a body is sent with: JSON, unless it has files and can be sent in parts, too."""
+        chosen = media_types.choose(content)
+        parts = next((kind for kind in content if media_types.is_multipart(kind)), None)
+        if chosen is None or parts is None or not media_types.is_json(chosen):
+            return chosen
+        try:
+            media = _object(content[parts])
+            fields = self._fields(_at(media.get("schema", True), base, self.references), media, is_json=False)
+        except UnresolvedReference:
+            return chosen
+        return parts if any(member.is_binary for member in fields or ()) else chosen
 
     def _fields(self, schema: Any, media: dict[str, Any], *, is_json: bool) -> tuple[Field, ...] | None:
         flat = self.inputs.flat(schema, self.references.base_uri)
@@ -456,7 +495,7 @@ class _Reader:
 
 
 def _with_arguments(parameters: tuple[Parameter, ...], body: Body | None) -> tuple[tuple[Parameter, ...], Body | None]:
-    """Return both with argument names that differ from each other."""
+    """Return parameters and body with unique argument names."""
     wanted: list[tuple[str, str]] = [(parameter.name, parameter.location) for parameter in parameters]
     if body is not None:
         wanted += [(member.name, "body") for member in body.fields]
@@ -480,6 +519,15 @@ def _removable(member: Field) -> Field:
     if member.required:
         return member
     return cast("Field", _replace(member, raw_schema={"anyOf": [member.raw_schema, {"type": "null"}]}))
+
+
+def _same_as_json(content: dict[str, Any], content_type: str) -> str | None:
+    """Return the JSON type of the same body as one in parts; ``None`` if there is none, or it is one in no parts."""
+    if not media_types.is_multipart(content_type):
+        return None
+    schema = _object(content.get(content_type)).get("schema")
+    kinds = (kind for kind in content if media_types.is_json(kind) and "patch" not in media_types.plain(kind))
+    return next((kind for kind in kinds if _object(content[kind]).get("schema") == schema), None)
 
 
 def _optional(member: Field) -> Field:
@@ -538,6 +586,13 @@ def _list(value: Any) -> list[Any]:
 
 def _text(value: Any) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
+
+
+def _line(value: Any, limit: int) -> str:
+    """Return a text in one line, without control characters; empty for none."""
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    kept: str = _shortened("".join(character for character in text if character.isprintable()), limit)
+    return kept
 
 
 def _shortened(text: str | None, limit: int) -> Any:

@@ -1,7 +1,7 @@
-"""``$ref``s of a description: JSON Pointers (RFC 6901), ``$anchor`` and ``$id``, each one looked up once.
+"""Resolves the ``$ref``s of a description: JSON Pointers (RFC 6901), ``$anchor`` and ``$id``, each once.
 
-Local references, and those into other documents that the caller gives, always work. A document that would have to be
-fetched is refused: a description is foreign data, and what it names is no reason to open a connection.
+Local references, and those to other documents that the caller gives, are resolved. A reference to a document that would
+have to be fetched is refused: a description is foreign data and must not cause connections.
 
 The `referencing` library is not used: it indexes a whole document again for each anchor that it looks up, does not find
 anchors below ``components``, and raises errors of its own kinds for pointers through plain values.
@@ -19,11 +19,11 @@ from ferrule.wire.json_types import is_list, is_object
 __all__ = ["MAX_HOPS", "References", "UnresolvedReference", "resolved"]
 
 MAX_HOPS = 32
-"""References that may follow each other before something else than a reference comes."""
+"""Maximum number of references in a chain."""
 
 
 class UnresolvedReference(UnusableOperation):
-    """A reference leads to nothing, or to a document that may not be fetched.
+    """A reference has no target, or its document may not be fetched.
 
     Attributes:
         is_remote: whether it leads to another document.
@@ -40,7 +40,7 @@ class References:
     Args:
         document: the description.
         base_uri: the URI of the document, for relative references; empty where it has none.
-        documents: others that it may refer to, by URI.
+        documents: other documents that it may refer to, by URI.
         fetch: returns the document of a URI; ``None`` refuses all that are not in ``documents``.
     """
 
@@ -62,17 +62,17 @@ class References:
         self._anchors: dict[str, dict[str, Any]] = {}
 
     def absolute(self, reference: str, base: str) -> str:
-        """Return the absolute form of a reference that stands in the document ``base``."""
+        """Return the absolute form of a reference in the document ``base``."""
         if reference.startswith("#"):
             return f"{base}{reference}"
         _, _, fragment = reference.partition("#")
         return f"{resolved(reference, base)}#{fragment}"
 
     def lookup(self, absolute: str) -> Any:
-        """Return what an absolute reference leads to.
+        """Return the target of an absolute reference.
 
         Raises:
-            UnresolvedReference: nothing is there, or it may not be fetched.
+            UnresolvedReference: there is no target, or its document may not be fetched.
         """
         try:
             return self._found[absolute]
@@ -81,17 +81,17 @@ class References:
             return found
 
     def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """Return what ``value`` stands for, and the document that it is in: itself, if it is not a reference.
+        """Return the target of ``value`` and the URI of its document; ``value`` itself if it is not a reference.
 
         Raises:
-            UnresolvedReference: a reference leads to nothing, or in a circle.
+            UnresolvedReference: a reference has no target, or references form a circle.
         """
         for _ in range(MAX_HOPS):
             reference = value.get("$ref") if is_object(value) else None
             if not isinstance(reference, str):
                 return value, base
             absolute = self.absolute(reference, base)
-            value, base = self.lookup(absolute), urldefrag(absolute).url
+            value, base = self.lookup(absolute), absolute.partition("#")[0]
         raise UnresolvedReference(str(value)[:200], "leads in a circle")
 
     def _lookup(self, absolute: str) -> Any:
@@ -136,7 +136,7 @@ class References:
         return fetched
 
     def _index(self, document: str) -> dict[str, Any]:
-        """Return what has a name in a document, by ``$anchor``; schemas with an ``$id`` become documents."""
+        """Return the named schemas of a document, by ``$anchor``; schemas with an ``$id`` become documents."""
         found = self._anchors.get(document)
         if found is not None:
             return found

@@ -1,12 +1,12 @@
-"""Schemas of OpenAPI 3.0, 3.1 and 3.2 as JSON Schema 2020-12, for arguments and for results.
+"""Converts schemas of OpenAPI 3.0, 3.1 and 3.2 to JSON Schema 2020-12, for arguments and for results.
 
-Descriptions that people publish are often wrong, so whatever can be repaired is repaired: a keyword whose value has the
-wrong type is dropped, a misspelt type is corrected, a reference to nothing accepts anything. What was changed is noted.
+Published descriptions often have errors, which are repaired where possible: a keyword whose value has the wrong type is
+removed, a misspelt type is corrected, a reference without a target accepts any value. Each repair is noted.
 
-* A schema that stands in the way of an argument (``readOnly``) is left out of inputs, ``writeOnly`` out of results.
+* ``readOnly`` schemas are left out of inputs, ``writeOnly`` ones out of results.
 * ``nullable``, boolean ``exclusiveMinimum`` and ``example`` (3.0) get the form of 2020-12.
 * ``discriminator`` becomes a constant of the discriminating member in each alternative.
-* References stay references into ``$defs``, so recursive types work; small definitions are put in place.
+* References become references into ``$defs``, so that recursive types work; small definitions replace their references.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ferrule.expose.description.keywords import (
     MAPS,
     PLACES,
     is_small,
+    one_enumeration,
     or_null,
     plain_keywords,
     says_the_name,
@@ -39,30 +40,30 @@ __all__ = ["Definition", "Direction", "Flat", "Member", "SchemaConverter"]
 Direction: TypeAlias = Literal["input", "output"]
 
 MAX_NESTING = 60
-"""Levels of a schema; what is nested deeper accepts anything."""
+"""Maximum depth of a schema; deeper parts accept any value."""
 
 MAX_FLAT_MEMBERS = 1000
-"""Members of an object, and parts of its ``allOf``, that are looked at before it stays one argument."""
+"""Maximum number of members and ``allOf`` parts of a body whose members become arguments."""
 
 MAX_HIDDEN_NAMES = 2000
-"""Read-only or write-only members of one object that are taken out of ``required``."""
+"""Maximum number of read-only or write-only members of an object that are removed from ``required``."""
 
 MAX_DEFINITION_NAME = 80
-"""Characters of the name of a definition."""
+"""Maximum number of characters of a definition's name."""
 
 MAX_NOTES = 20
-"""Repairs that are noted for one schema."""
+"""Maximum number of notes about repairs of one schema."""
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """A member of an object: its schema, as described, and the document that the schema stands in."""
+    """A member of an object: its schema, as described, and the URI of the schema's document."""
 
     raw: Any
     base: str
 
 
 class Flat(Struct, frozen=True, kw_only=True):
-    """An object schema whose members are known: what ``properties`` says, through references and ``allOf``."""
+    """An object schema whose members are known: its ``properties``, also through references and ``allOf``."""
 
     members: dict[str, Member]
     required: frozenset[str]
@@ -72,11 +73,11 @@ class Definition:
     """One entry of ``$defs``.
 
     Args:
-        name: in ``$defs``.
-        schema: converted.
+        name: its name in ``$defs``.
+        schema: the converted schema.
         references: absolute references of the definitions that it uses.
-        notes: what was repaired in it.
-        is_inexact: it accepts more than was described, because something was repaired or left out.
+        notes: descriptions of its repairs.
+        is_inexact: whether it accepts more than described, because a part was repaired or left out.
     """
 
     __slots__ = ("_forms", "is_inexact", "name", "notes", "references", "schema")
@@ -100,13 +101,17 @@ class Definition:
         return made
 
 
+_NOT_BESIDE_ALTERNATIVES = frozenset({"oneOf", "anyOf", "enum", "type", "description", "discriminator"})
+"""Keywords beside which alternatives are not made one enumeration."""
+
+
 class SchemaConverter:
     """Converts the schemas of one document for one direction; a definition is converted once.
 
     Args:
         references: the references of the document.
-        has_nullable: the document is OpenAPI 3.0, whose schemas are not JSON Schema.
-        direction: ``input`` leaves out what is read-only, ``output`` what is write-only.
+        has_nullable: whether the document is OpenAPI 3.0, whose schemas are not JSON Schema.
+        direction: ``input`` leaves out read-only members, ``output`` write-only ones.
     """
 
     def __init__(self, references: References, *, has_nullable: bool, direction: Direction) -> None:
@@ -125,12 +130,12 @@ class SchemaConverter:
         """Return a schema, and the absolute references of the definitions that it uses.
 
         Args:
-            raw: as described.
-            base: URI of the document it stands in.
-            notes: what is repaired is appended.
+            raw: the described schema.
+            base: the URI of its document.
+            notes: descriptions of repairs are appended.
 
         Raises:
-            UnresolvedReference: a reference to a document that may not be fetched.
+            UnresolvedReference: it refers to a document that may not be fetched.
         """
         outer = self._notes, self._used
         self._notes, self._used = notes, {}
@@ -140,10 +145,10 @@ class SchemaConverter:
             self._notes, self._used = outer
 
     def definition(self, absolute: str) -> Definition:
-        """Return the definition that an absolute reference leads to; it is converted once.
+        """Return the definition of an absolute reference; it is converted once.
 
         Raises:
-            UnresolvedReference: as `convert`.
+            UnresolvedReference: see `convert`.
         """
         found = self._definitions.get(absolute)
         if found is None:
@@ -157,7 +162,7 @@ class SchemaConverter:
         return found
 
     def is_hidden(self, raw: Any, base: str) -> bool:
-        """Whether a member is read-only (input) or write-only (output), itself or by what it refers to."""
+        """Return whether a member is read-only (input) or write-only (output), by its own schema or its reference."""
         for _ in range(8):
             if not is_object(raw):
                 return False
@@ -177,10 +182,10 @@ class SchemaConverter:
         return False
 
     def flat(self, raw: Any, base: str) -> Flat | None:
-        """Return the members of an object schema; ``None`` where they are not all known or depend on each other.
+        """Return the members of an object schema; ``None`` if they are not all known, or depend on each other.
 
         Raises:
-            UnresolvedReference: as `convert`.
+            UnresolvedReference: see `convert`.
         """
         members: dict[str, Member] = {}
         required: set[str] = set()
@@ -192,7 +197,7 @@ class SchemaConverter:
     def _flatten(
         self, raw: Any, base: str, members: dict[str, Member], required: set[str], room: list[int], depth: int
     ) -> bool:
-        """Collect the members of an object; ``room`` holds how many members and parts may still be looked at."""
+        """Collect the members of an object; return whether all are known. ``room`` has the number of further parts."""
         room[0] -= 1
         if depth > 16 or room[0] < 0:
             return False
@@ -275,7 +280,7 @@ class SchemaConverter:
         return {**target, **beside}
 
     def _target(self, absolute: str, depth: int) -> Schema:
-        """Return what stands for a reference: a small definition itself, else a reference into ``$defs``."""
+        """Return the replacement of a reference: a small definition, else a reference into ``$defs``."""
         raw = self._references.lookup(absolute)
         is_alias = is_object(raw) and "$ref" in raw and not raw.keys() - ANNOTATIONS - {"$ref"}
         if not is_object(raw) or is_alias or is_small(raw):
@@ -284,7 +289,7 @@ class SchemaConverter:
         return {"$ref": f"#/$defs/{self._name(absolute)}"}
 
     def _name(self, absolute: str) -> str:
-        """Return the name of a definition: the last step of its reference, and a number where that is taken."""
+        """Return the name of a definition: the last step of its reference, with a number if that is taken."""
         known = self._names.get(absolute)
         if known is None:
             base = clean(unquote(absolute.rsplit("/", 1)[-1]))[:MAX_DEFINITION_NAME] or "Schema"
@@ -315,6 +320,11 @@ class SchemaConverter:
                 made[keyword] = [self._schema(part, base, depth + 1) for part in value]
                 if keyword == "oneOf" and self._losses != before and "anyOf" not in raw:
                     made["anyOf"] = made.pop("oneOf")  # more than one may fit what was loosened
+                elif keyword != "allOf" and not raw.keys() & _NOT_BESIDE_ALTERNATIVES - {keyword}:
+                    found = one_enumeration(made[keyword])
+                    if found is not None:
+                        del made[keyword]
+                        made.update(found)
             else:
                 self._note(f"{keyword!r} was not a list of schemas")
         elif keyword == "items" and is_list(value):  # the form of drafts before 2020-12
@@ -388,7 +398,7 @@ class SchemaConverter:
                 del part["required"]
 
     def _finish_alternatives(self, made: dict[str, Any], raw: dict[str, Any], base: str) -> None:
-        """Say in each alternative of a discriminated union which value of the discriminating member is its own."""
+        """Add to each alternative of a discriminated union its value of the discriminating member."""
         discriminator = raw.get("discriminator")
         name = discriminator.get("propertyName") if is_object(discriminator) else None
         if not isinstance(name, str):
@@ -418,7 +428,7 @@ class SchemaConverter:
                 }
 
     def _has_own_values(self, absolute: str, member: str) -> bool:
-        """Whether an alternative says itself which values its discriminating member takes."""
+        """Return whether an alternative itself restricts the values of its discriminating member."""
         try:
             target, base = self._references.follow({"$ref": absolute}, "")
             properties = target.get("properties") if is_object(target) else None

@@ -1,1 +1,1 @@
-"""From arguments to a request."""
+"""Makes requests from arguments."""

@@ -19,9 +19,9 @@ class FileContents(Struct, frozen=True, kw_only=True):
     """A file that is sent.
 
     Attributes:
-        data: its bytes.
-        filename: as the receiver sees it.
-        content_type: its media type; ``None`` where it is not known.
+        data: the bytes of the file.
+        filename: the name that is sent.
+        content_type: its media type; ``None`` if it is not known.
     """
 
     data: bytes
@@ -30,7 +30,7 @@ class FileContents(Struct, frozen=True, kw_only=True):
 
 
 class InvalidFile(ValueError):
-    """An argument does not say what the file contains; the text is for the model."""
+    """An argument does not have the contents of a file; the text is for the model."""
 
 
 ReadUri = Callable[[str], Awaitable[FileContents]]
@@ -38,12 +38,12 @@ ReadUri = Callable[[str], Awaitable[FileContents]]
 
 
 async def read_file_argument(name: str, value: Any, read_uri: ReadUri) -> FileContents:
-    """Return the contents that an argument stands for.
+    """Return the contents of a file argument.
 
     Args:
         name: the name of the argument, for messages.
-        value: fits `ferrule.expose.files.FILE_SCHEMA`.
-        read_uri: reads what ``uri`` names.
+        value: the argument, which fits `ferrule.expose.files.FILE_SCHEMA`.
+        read_uri: reads the resource of a ``uri``.
 
     Raises:
         InvalidFile: not exactly one of ``text``, ``base64`` and ``uri`` is given, or it cannot be read.

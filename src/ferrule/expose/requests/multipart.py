@@ -23,7 +23,7 @@ def multipart(
     """Return the media type, with its boundary, and the bytes of a body.
 
     Args:
-        content_type: as described.
+        content_type: the described media type.
         parts: name, value and media type of each; a list becomes one part per member, an object JSON.
         files: contents by name of part, in place of the value.
     """

@@ -1,4 +1,4 @@
-"""How values of parameters are written: the styles of OpenAPI ("Style Values", "Style Examples").
+"""Writes values of parameters in the styles of OpenAPI ("Style Values", "Style Examples").
 
 Values come from JSON. Everything that could end a value or begin another one is percent-encoded, in a path the slash
 too: an argument never changes which operation is called.
@@ -6,11 +6,13 @@ too: an argument never changes which operation is called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from ferrule.expose import media_types
+from ferrule.expose.exchange import has_controls
 from ferrule.expose.operations import Parameter
 from ferrule.wire.codec import encode_str
 from ferrule.wire.json_types import is_array, is_object
@@ -20,6 +22,9 @@ __all__ = ["content_text", "cookie_pairs", "header_value", "path_value", "query_
 _KEPT_IN_QUERY = ":/?@!$'()*,;"
 """Reserved characters that ``allowReserved`` leaves in a query value. ``&``, ``=``, ``+``, ``#`` and brackets would
 change what is read."""
+
+_SEPARATOR = re.compile("%2F|%5C")
+"""What may end a step of the path, as `_quoted` writes it."""
 
 _COOKIE_OCTETS = "!#$&'()*+/:<=>?@[]^`{|}"
 
@@ -36,17 +41,19 @@ def text_of(value: Any) -> str:
 
 
 def content_text(parameter: Parameter, value: Any) -> str:
-    """Return a value as the media type of the parameter has it: JSON, or text as it is."""
+    """Return a value in the parameter's media type: JSON, or text unchanged."""
     kind = parameter.content_type
     return text_of(value) if kind is not None and not media_types.is_json(kind) else encode_str(value)
 
 
 def path_value(parameter: Parameter, value: Any) -> str:
-    """Return what stands in the path for a parameter, percent-encoded.
+    """Return the percent-encoded value of a path parameter.
 
     Raises:
-        ValueError: it would be empty, or a step of its own that leads elsewhere (``.``, ``..``).
+        ValueError: it would be empty, or have a step that leads elsewhere (``.``, ``..``).
     """
+    if parameter.style == "simple" and type(value) is int:  # most keys: no character of it is encoded
+        return str(value)
     if parameter.style == "content":
         made = _quoted(content_text(parameter, value))
     elif parameter.style == "label":
@@ -55,12 +62,16 @@ def path_value(parameter: Parameter, value: Any) -> str:
         made = _matrix(parameter, value)
     else:
         made = _joined(value, explode=parameter.explode)
-    if parameter.allow_reserved:
-        made = made.replace("%2F", "/")
-        if made.startswith("/") or any(step in (".", "..") for step in made.split("/")):
-            raise ValueError("must not begin with a slash or have a step '.' or '..', since it is a part of the path")
     if made in ("", ".", ".."):
         raise ValueError("must not be empty, '.' or '..', since it is a step of the path")
+    # Servers and proxies exist that decode a path, or take a backslash for a slash, before they follow its steps.
+    has_dots = any(step in (".", "..") for step in _SEPARATOR.split(made))
+    if parameter.allow_reserved:
+        made = made.replace("%2F", "/")
+        if made.startswith("/") or has_dots:
+            raise ValueError("must not begin with a slash or have a step '.' or '..', since it is a part of the path")
+    elif has_dots:
+        raise ValueError("must not have a step '.' or '..', since it is a step of the path")
     return made
 
 
@@ -86,8 +97,8 @@ def _query_pairs(parameter: Parameter, value: Any, quoted: Callable[[str], str])
 def cookie_pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
     """Return the names and values of cookies.
 
-    What may stand in a cookie stands there as it is (RFC 6265, section 4.1.1): servers do not decode cookies. Anything
-    else is percent-encoded, except in the style ``cookie``, which encodes nothing.
+    Characters that cookies allow stay unchanged (RFC 6265, section 4.1.1), since servers do not decode cookies. Others
+    are percent-encoded, except in the style ``cookie``, which encodes nothing.
 
     Raises:
         ValueError: the style is ``cookie``, and the value has spaces, commas, semicolons, quotes or other characters
@@ -134,7 +145,7 @@ def header_value(parameter: Parameter, value: Any) -> str:
         made = ",".join(text_of(part) for part in value)
     else:
         made = text_of(value)
-    if any(character < " " or character == "\x7f" for character in made):
+    if has_controls(made):
         raise ValueError("must not have control characters, since it is a header")
     if any(character > "\xff" for character in made):  # RFC 9110, section 5.5
         raise ValueError("must have letters of Latin-1 only, since it is a header")

@@ -5,7 +5,7 @@ Also the whole context of a task whose request was received by another process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,28 @@ from ferrule.wire.types import CallToolRequestParams
 if TYPE_CHECKING:
     from ferrule.extensions.tasks.run import TaskRun
 
-__all__ = ["TaskDispatch", "TaskTransport", "rebuilt_context"]
+__all__ = ["PrincipalReader", "TaskDispatch", "TaskTransport", "rebuilt_context"]
+
+
+class PrincipalReader:
+    """An attachment of a server: makes the principal of a task that another process received from its id.
+
+    Args:
+        read: called on the event loop with the id, or with ``None`` for an anonymous sender.
+    """
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[str | None], Any]) -> None:
+        self.read = read
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTransport(TransportContext):
-    """The facts of the request that began a task, for a task resumed by another process: its principal, as text."""
+    """The facts of the request that began a task, for a task resumed by another process.
+
+    Its principal is text, unless the server has a `PrincipalReader`.
+    """
 
     kind: str = "task"
     can_send_request: bool = False
@@ -77,7 +93,8 @@ class TaskDispatch(Interruptible):
 def rebuilt_context(record: TaskRecord, server: Any, lifespan_state: Any) -> ServerRequestContext[Any]:
     """Return the context of a task that another process began."""
     revision = REVISIONS[record.protocol_version]
-    transport = TaskTransport(principal=record.principal)
+    reader = server.attachments.get(PrincipalReader)
+    transport = TaskTransport(principal=record.principal if reader is None else reader.read(record.principal))
     if not revision.has_sessions:
         connection = Connection.from_envelope(record.protocol_version, record.client_info, record.capabilities)
     else:

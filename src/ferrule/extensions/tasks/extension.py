@@ -53,7 +53,7 @@ from ferrule.wire.types.tasks import (
 )
 
 if TYPE_CHECKING:
-    from ferrule.app.components.tools import Run, ToolComponent
+    from ferrule.app.components.tools import CallTool, ToolComponent
     from ferrule.app.server import MCPServer
     from ferrule.extensions.tasks.legacy.methods import LegacyTasks
     from ferrule.stores.marks import OneTimeMarks
@@ -193,7 +193,7 @@ class Tasks(Extension):
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
-    def wrap(self, tool: ToolComponent, inner: Run) -> Run:
+    def wrap(self, tool: ToolComponent, inner: CallTool) -> CallTool:
         """Return the function that serves a tool: as a plain call, or as a task if tool, client and era allow that."""
         if tool.task == "forbidden":
 
@@ -206,7 +206,7 @@ class Tasks(Extension):
             return forbidden
 
         async def capable(ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None) -> Any:
-            if ctx.session.body_task is not None:  # a tool called by a tool: part of the same call
+            if ctx.session.body is not None:  # a tool called by a tool: part of the same call
                 return await inner(ctx, arguments)
             if not is_asyncio():
                 return await self._serve_plainly(tool, inner, ctx, arguments)
@@ -225,9 +225,9 @@ class Tasks(Extension):
         return capable
 
     async def _serve_plainly(
-        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None
+        self, tool: ToolComponent, inner: CallTool, ctx: ServerRequestContext[Any], arguments: dict[str, Any] | None
     ) -> Any:
-        """On another event loop than asyncio's there are no tasks."""
+        """Serve a call without tasks, on an event loop that is not asyncio's; refuse one that must be a task."""
         if tool.task == "required":
             why = f"The tool {tool.name!r} runs as a task only, and tasks need asyncio"
             raise MCPError(why, code=int(JsonRpcErrorCode.INTERNAL_ERROR))
@@ -236,7 +236,7 @@ class Tasks(Extension):
         return await inner(ctx, arguments)
 
     async def _serve_modern(
-        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+        self, tool: ToolComponent, inner: CallTool, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> Any:
         at_once = tool.task_after_s is not None and tool.task_after_s <= 0
         if at_once and not self.executor.is_local and ctx.params.request_state is None:
@@ -253,7 +253,7 @@ class Tasks(Extension):
         return outcome if run.task_id is None else run.handle()
 
     def _run(
-        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+        self, tool: ToolComponent, inner: CallTool, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> TaskRun:
         return TaskRun(
             self.repository, tool.name, inner, arguments, ctx, ctx.session.dispatch, on_end=self._scheduler.forget
@@ -294,7 +294,7 @@ class Tasks(Extension):
             promoted.cancel()
 
     async def _serve_legacy(
-        self, tool: ToolComponent, inner: Run, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
+        self, tool: ToolComponent, inner: CallTool, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> Any:
         wanted = ctx.params.task.ttl_ms
         ttl_ms = self.ttl_ms if wanted is None else max(1000, min(wanted, self.max_ttl_ms))
@@ -423,7 +423,7 @@ class Tasks(Extension):
         return EmptyResult() if by_extension else self._legacy.cancelled(ctx, record)
 
     async def _grant(self, ctx: ServerRequestContext[Any], wanted: Any) -> tuple[Any, Iterable[tuple[str, str]]]:
-        """Task ids in a listen filter: those that exist and are the caller's."""
+        """Return the granted part of the task ids in a listen filter: those that exist and belong to the caller."""
         self.require(ctx)
         if not isinstance(wanted, list):
             raise InvalidParams("taskIds is a list of task ids")
@@ -444,5 +444,5 @@ class Tasks(Extension):
         return self._scheduler.running(server, state)
 
     async def work(self, *, concurrency: int = 16) -> None:
-        """Run what the executor delivers, until cancelled, inside the lifespan of the server; see `run_worker`."""
+        """Run the tasks that the executor delivers, until cancelled, inside the server's lifespan; see `run_worker`."""
         await self._scheduler.work(concurrency)

@@ -2,15 +2,14 @@
 
 The body runs in an asyncio task of its own from the start, so that it can outlive its request. Until it is *promoted*
 (at once, after ``task_after_s``, or when the body calls ``begin_task``) the request waits for it and questions are
-rounds of the call. From then on its record says how it stands, questions wait in the record, and the answer to the
-request was the task's handle.
+rounds of the call. The promotion answers the request with the task's handle. From then on the status and the questions
+are in the record.
 
-Two asyncio tasks: the *body*, and, from the promotion on, the *life* around it, which passes the server's middleware:
-what a direct call's result goes through, a task's outcome goes through, too.
+There are two asyncio tasks: the *body*, and from the promotion on the *life* around it, which runs the server's
+middleware, so that the outcome of a task passes it like the result of a direct call.
 
-Rules a newcomer would break: a promoted run never tells the request anything any more; a run that is not promoted
-never touches the store; and every change goes through `TaskRun._change`, which refuses once another process has taken
-the task over.
+A promoted run sends nothing on the request any more, and a run that is not promoted does not use the store. Every
+change is made by `TaskRun._change`, which fails after another process has taken the task over.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ferrule.app.execution.running_task import running_task
+from ferrule.app.rounds.body import CallBody
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.state import open_state
@@ -43,7 +43,7 @@ from ferrule.wire.types import InputRequiredResult
 from ferrule.wire.types.tasks import DetailedTask
 
 if TYPE_CHECKING:
-    from ferrule.app.components.tools import Run
+    from ferrule.app.components.tools import CallTool
     from ferrule.stores.tasks import StoredTask
 
 Promote: TypeAlias = "Callable[[Journal], Awaitable[tuple[StoredTask, TaskRecord]]]"
@@ -54,10 +54,11 @@ __all__ = ["TaskRun"]
 logger = logging.getLogger("ferrule.tasks")
 
 _EXPIRY_MARGIN_S: Final = 0.02
-"""The loop's clock and the store's are two: a look too early would find the record, and there is no second one."""
+"""Seconds to wait after the expiry of a record. The clocks of event loop and store differ, and the record is read once,
+so that it must have expired by then."""
 
 _STATUS_EVERY_S: Final = 0.2
-"""Progress is written no more often than this; the last one is always written."""
+"""Least seconds between two writes of progress; the last progress is always written."""
 
 
 class TaskRun:
@@ -78,14 +79,14 @@ class TaskRun:
         promoted: set when the run has become a task.
         legacy: the client's connection in the legacy era; ``None`` in the modern one.
         is_elsewhere: whether another process has that connection, or had.
-        record: as last written; ``None`` before the promotion.
+        record: the record as last written; ``None`` before the promotion.
     """
 
     def __init__(
         self,
         repository: TaskRepository,
         tool: str,
-        inner: Run,
+        inner: CallTool,
         arguments: dict[str, Any],
         ctx: ServerRequestContext[Any],
         dispatch: DispatchContext | None,
@@ -112,7 +113,7 @@ class TaskRun:
         self._answers: dict[str, Any] = {}
         self._promote: Promote | None = None
         self._stop_listening: Callable[[], None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._update_task: asyncio.Task[None] | None = None
         self._pending_status: tuple[str | None] | None = None
         self._status_task: asyncio.Task[None] | None = None
         self._status_at = 0.0
@@ -145,13 +146,13 @@ class TaskRun:
     # -- its life -------------------------------------------------------------------------------------------------
 
     async def prepare(self, promote: Promote) -> None:
-        """Read what the request brings from earlier rounds; before `begin` and `start`.
+        """Read the state and the answers of earlier rounds in the request; call it before `begin` and `start`.
 
         Args:
-            promote: makes the record when the time has come.
+            promote: makes the record at the promotion.
 
         Raises:
-            StateRefused: it brings a state that may not be used.
+            StateRefused: the request has a state that may not be used.
         """
         self._promote = promote
         params = self.ctx.params
@@ -169,7 +170,7 @@ class TaskRun:
         self._is_promoted()
 
     def start(self) -> None:
-        """Begin to run the body: of a task inside the middleware, of a call that is none (yet) as it stands."""
+        """Start the body: of a task inside the middleware, of a call that is not a task (yet) without it."""
         if self.record is None:
             self._start_body()
         else:
@@ -184,7 +185,7 @@ class TaskRun:
             self._life = asyncio.get_running_loop().create_task(self._live(), name=f"ferrule-task-life-{self.tool}")
 
     async def begin(self) -> str:
-        """Become a task, unless it is one already; gives its id.
+        """Make the call a task, unless it is one already, and return its id.
 
         Raises:
             MCPError: there are too many tasks.
@@ -209,7 +210,7 @@ class TaskRun:
 
     @property
     def task_id(self) -> str | None:
-        """The task's id, ``None`` while the call is none."""
+        """The task's id; ``None`` while the call is not a task."""
         return None if self.record is None else self.record.task_id
 
     @property
@@ -239,7 +240,7 @@ class TaskRun:
             self._start_life()
 
     async def _live(self) -> None:
-        """The task's pass through the middleware, and what comes of it."""
+        """Run the task inside the middleware, and record its outcome."""
         assert self.record is not None
         running_task.set(self.record.task_id)
         here: list[TaskRun] = [self]
@@ -264,18 +265,18 @@ class TaskRun:
     async def finished_body(self) -> Any:
         """Return the body's finished result.
 
-        It is begun here so that what middleware puts into context variables reaches it.
+        The body starts here, so that it gets the context variables that middleware has set.
 
-        The arguments are those of the call as it became a task: a middleware that rewrites them did so with the
-        request, and doing it again would do it twice.
+        The arguments are those of the call when it became a task: middleware has changed them with the request, and
+        must not change them again.
         """
         value = await (self.body or self._start_body())
-        if type(value) is InputRequiredResult:  # the round ended in the moment of the promotion
+        if type(value) is InputRequiredResult:  # the round ended at the same moment as the promotion
             raise InternalError
         return finish_result(self.ctx.server, self.ctx.session.connection, self.ctx.method, value)
 
     async def _end_body(self) -> None:
-        """A middleware may return a result without waiting for the body, which is then not needed."""
+        """Cancel a body that is not needed, since a middleware has returned a result without waiting for it."""
         body = self.body
         if body is not None and not body.done():
             self._dispatch.cancel_requested = True
@@ -283,14 +284,13 @@ class TaskRun:
             await asyncio.wait([body])
 
     async def _run(self) -> Any:
-        session = self.ctx.session
-        session.body_task = body_task = asyncio.current_task()
+        body_task = asyncio.current_task()
         settings = settings_of(self.ctx.server)
         assert self._journal is not None
         assert body_task is not None
         rounds = self._rounds = WaitingRounds(self.ctx, settings, self._journal, body_task)
-        rounds.side = self
-        session.rounds = rounds
+        rounds.task = self
+        self.ctx.session.body = CallBody(body_task, rounds=rounds)
         rounds.accept({key: ("answer", value) for key, value in self._answers.items()})
         if self.record is not None:
             rounds.attach(self)
@@ -305,7 +305,7 @@ class TaskRun:
         except Exception:
             raise
         except BaseException as error:
-            raise session.failure_of(error)  # noqa: B904 - it has its cause
+            raise self.ctx.session.failure_of(error)  # noqa: B904 - it has its cause
         finally:
             if self.record is None:
                 self._over()
@@ -315,7 +315,7 @@ class TaskRun:
             self._stop_listening()
         if self._expiry is not None:
             self._expiry.cancel()
-        for task in (self._status_task, self._looking):
+        for task in (self._status_task, self._update_task):
             if task is not None:
                 task.cancel()
         if not self.ended.done():
@@ -358,7 +358,7 @@ class TaskRun:
         await self._settle(fail)
 
     async def _interrupted(self) -> None:
-        """The body was cancelled: by its client (then the record says so already), or because this process stops."""
+        """Record that the body was cancelled: by the client (recorded already), or because this process ends."""
         if self._is_cancelled:
             return  # the record says so already, or another process has it
         if self._gives_up and self.record is not None and self.record.resumable:
@@ -398,12 +398,12 @@ class TaskRun:
             logger.info("A task of tool %r ended after it expired or was taken over; its outcome is dropped", self.tool)
 
     def cancel(self) -> None:
-        """The client cancelled the task; the record says so. The body is cancelled, its ``finally`` runs."""
+        """Cancel the body, after the client's cancellation was recorded; its ``finally`` blocks run."""
         self._is_cancelled = True
         self._interrupt()
 
     def give_up(self) -> None:
-        """This process stops: end the body; another process may go on with it."""
+        """End the body, because this process stops; another process may continue the task."""
         self._gives_up = True
         self._interrupt()
 
@@ -422,10 +422,12 @@ class TaskRun:
         """`TaskRepository.change` for the process that runs the task; renews the lease.
 
         Args:
-            release: give the lease up instead. quietly: publish nothing.
+            mutate: see `TaskRepository.change`.
+            release: end the lease in place of renewing it.
+            quietly: do not publish the change.
 
         Raises:
-            TaskGone: it expired, or another process has taken it over.
+            TaskGone: the record has expired, or another process has taken the task over.
         """
         assert self.record is not None
         is_ours = True
@@ -451,7 +453,7 @@ class TaskRun:
             await self._publish_status(record)
         runs = self.body is not None and not self.body.done()
         if not self._is_cancelled and (record.status == "cancelled" or (record.is_over and runs)):
-            self.cancel()  # what is told to have ended, by its client or for its size, has ended
+            self.cancel()  # a task that is recorded as ended, by its client or for its size, must have ended
         return record
 
     async def ensure_owned(self) -> None:
@@ -465,7 +467,7 @@ class TaskRun:
 
         def mutate(record: TaskRecord) -> bool:
             record.journal = kept
-            # What the journal has taken over needs no second place.
+            # Answers that are in the journal now need not be kept in the record too.
             record.answers = {
                 wire_key: answer for wire_key, answer in record.answers.items() if answer[0] not in journal.entries
             }
@@ -493,13 +495,13 @@ class TaskRun:
         record.status = "input_required" if record.questions else "working"
 
     def notify(self) -> None:
-        """The record holds something for this run: answers, or its cancellation."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+        """Read the record, which has changed for this run: it has answers, or a cancellation."""
+        if self._update_task is None or self._update_task.done():
+            self._update_task = asyncio.get_running_loop().create_task(self._read_record())
         else:
-            self._looking.add_done_callback(lambda _: None if self.ended.done() else self.notify())
+            self._update_task.add_done_callback(lambda _: None if self.ended.done() else self.notify())
 
-    async def _look(self) -> None:
+    async def _read_record(self) -> None:
         assert self.record is not None
         try:
             found = await self._repository.find(self.record.task_id)
@@ -518,13 +520,13 @@ class TaskRun:
         except TaskGone:
             self.cancel()
         except Exception:
-            logger.exception("A task of tool %r could not look at its record", self.tool)
+            logger.exception("A task of tool %r could not read its record", self.tool)
 
     async def heartbeat(self) -> None:
-        """Renew the lease and look at the record; what a process does for each of its tasks from time to time."""
+        """Renew the lease and read the record; what a process does for each of its tasks from time to time."""
         if self.record is None or self.record.is_over or self.ended.done():
             return
-        await self._look()
+        await self._read_record()
         try:
             await self._change(lambda record: True, quietly=True)
         except TaskGone:
@@ -533,7 +535,7 @@ class TaskRun:
     # -- how it goes ----------------------------------------------------------------------------------------------
 
     async def set_status(self, message: str | None) -> None:
-        """Set the status message; what a call says of itself before it is a task, the task begins with."""
+        """Set the status message; the message of a call that is not a task yet becomes the first one of the task."""
         self._pending_status = (message,)
         if self.record is None:
             return
@@ -570,7 +572,7 @@ class TaskRun:
             self.cancel()
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Progress of a task: its status message, and for a legacy client also a notification."""
+        """Report the progress of a task: as status message, and to a legacy client also by a notification."""
         shown = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         await self.set_status(shown if message is None else message)
         token = self.ctx.meta.get("progressToken")
@@ -597,15 +599,15 @@ class TaskRun:
             logger.debug("%s of a task could not be sent: %s", method, error)
 
     async def _publish_status(self, record: TaskRecord) -> None:
-        if self.legacy is not None and not self.is_elsewhere:  # elsewhere it hears of every change by itself
+        if self.legacy is not None and not self.is_elsewhere:  # elsewhere its listener gets every change
             await self.publish("notifications/tasks/status", legacy_status_params(record))
 
 
 _run_here: Final[ContextVar[list[TaskRun]]] = ContextVar("ferrule_task_run")
-"""Of the life that runs here; emptied at its end, because a context lives as long as any timer that was set in it."""
+"""The run whose life is the current asyncio task. Emptied at its end: a context exists as long as a timer in it."""
 
 
 async def _innermost(ctx: ServerRequestContext[Any]) -> Any:
-    """Return a function of the module: the server keeps the chain of each innermost step that it was ever asked for."""
+    """Call the run's body, as the last step of the middleware; one function, since the server caches a chain for it."""
     (run,) = _run_here.get()
     return await run.finished_body()

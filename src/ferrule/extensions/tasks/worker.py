@@ -1,7 +1,7 @@
-"""A process that runs tasks and speaks no transport: the server's lifespan, its store and channel, and an executor.
+"""A process that runs tasks without a transport: the server's lifespan, its store and channel, and an executor.
 
-It is the same application object that the web processes serve, so tools, middleware and lifespan are the same. It
-opens no port, and ends as they do: on SIGTERM what it runs is handed over (resumable tools) or fails with a reason.
+It uses the same application object as the web processes, with the same tools, middleware and lifespan. It opens no
+port. On SIGTERM its running tasks are left to other processes (resumable tools), or fail with a reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["NotATaskServer", "run_worker", "work"]
 
 
 class NotATaskServer(FerruleError, ValueError):
-    """There is nothing for a worker to do (the operator's mistake); the message says what to set."""
+    """The server has no tasks for a worker (the operator's mistake); the message names the options to set."""
 
 
 async def work(app: MCPServer[Any], *, concurrency: int = 16, on_started: Callable[[], object] | None = None) -> None:
@@ -53,7 +53,7 @@ async def work(app: MCPServer[Any], *, concurrency: int = 16, on_started: Callab
 def run_worker(app: MCPServer[Any], *, concurrency: int = 16, on_started: Callable[[], object] | None = None) -> None:
     """As `work`, with an event loop of its own, until SIGTERM or SIGINT."""
 
-    async def until_told() -> None:
+    async def run_until_signal() -> None:
         loop = asyncio.get_running_loop()
         working = loop.create_task(work(app, concurrency=concurrency, on_started=on_started))
         if sys.platform != "win32":
@@ -62,4 +62,4 @@ def run_worker(app: MCPServer[Any], *, concurrency: int = 16, on_started: Callab
         with suppress(asyncio.CancelledError):
             await working
 
-    asyncio.run(until_told())
+    asyncio.run(run_until_signal())

@@ -29,7 +29,7 @@ export function erasView() {
 
   function options() {
     const made = [];
-    for (const tool of state.lists.tools || []) made.push([`call ${tool.name}`, { op: "call", tool }]);
+    for (const tool of [...(state.lists.tools || []), ...state.described.values()]) made.push([`call ${tool.name}`, { op: "call", tool }]);
     for (const resource of state.lists.resources || []) made.push([`read ${resource.uri}`, { op: "read", params: { uri: resource.uri } }]);
     for (const kind of ["tools", "resources", "templates", "prompts"]) made.push([`list ${kind}`, { op: "list", params: { list: kind } }]);
     return made;
@@ -89,6 +89,7 @@ export function erasView() {
   return {
     element,
     start(wanted) {
+      show();
       given = wanted.arguments;
       what.value = `call ${wanted.tool}`;
       choose();

@@ -10,8 +10,10 @@ const MAX_SHOWN = 1000;
  * @param keyOf names an item
  * @param describe gives {title, note, chips}
  * @param detail makes the chosen item's side
+ * @param identity what of an item makes its side another one
+ * @param leave is called before the side is replaced; it may return a promise to wait for
  */
-export function listView({ label, kinds, keyOf, describe, detail, empty }) {
+export function listView({ label, kinds, keyOf, describe, detail, empty, identity = (each) => each, leave = () => null }) {
   const filter = h("input", { type: "search", class: "filter", placeholder: `Filter ${label.toLowerCase()}`, "aria-label": `Filter ${label.toLowerCase()}` });
   const count = h("span", { class: "dim" });
   const list = h("ul", { class: "items", "aria-label": label });
@@ -51,10 +53,13 @@ export function listView({ label, kinds, keyOf, describe, detail, empty }) {
     if (problems.length) list.prepend(h("li", { class: "flag bad" }, say(problems.join("; "))));
     if (!all.length && !problems.length) list.append(h("li", { class: "dim pad" }, !isOpen() ? "Not connected." : kinds.every((kind) => state.lists[kind] === null) ? "…" : empty));
     const each = all.find((candidate) => keyOf(candidate) === chosen);
-    const text = each ? JSON.stringify(each) : "";
+    const text = each ? JSON.stringify(identity(each)) : "";
     if (text !== shownAs) { // a form that is being filled in is not made anew for a list that says the same
       shownAs = text;
-      fill(side, each ? detail(each) : h("p", { class: "dim pad" }, empty));
+      const replace = () => { if (shownAs === text) fill(side, each ? detail(each) : h("p", { class: "dim pad" }, empty)); };
+      const leaving = leave();
+      if (leaving) leaving.then(replace);
+      else replace();
     }
   }
 

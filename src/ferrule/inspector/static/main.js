@@ -10,6 +10,7 @@ import { watchQuestions } from "./questions.js";
 import { resourcesView } from "./resources.js";
 import { serverView } from "./server.js";
 import { openSettings } from "./settings.js";
+import { skillsView } from "./skills.js";
 import { changed, loadSettings, main, on, state, take } from "./store.js";
 import { tasksView } from "./tasks.js";
 import { toolsView } from "./tools.js";
@@ -22,6 +23,7 @@ const VIEWS = [
   ["tools", "Tools", () => toolsView(go)],
   ["resources", "Resources", () => resourcesView()],
   ["prompts", "Prompts", () => promptsView()],
+  ["skills", "Skills", () => skillsView()],
   ["tasks", "Tasks", () => tasksView()],
   ["live", "Live", () => liveView()],
   ["eras", "Two eras", () => erasView()],
@@ -74,12 +76,20 @@ function makeTabs() {
     tabs.append(h("button", { type: "button", role: "tab", id: `tab-${name}`, "data-view": name, onclick: () => show(name),
       "aria-controls": name === "messages" ? "messages" : `view-${name}` }, title, count));
   }
-  roving(tabs, "[role=tab]", { horizontal: true, onmove: (tab) => tab.click() });
+  roving(tabs, "[role=tab]:not([hidden])", { horizontal: true, onmove: (tab) => tab.click() });
+  const skills = byId("tab-skills");
+  skills.hidden = true;
+  on("connection", () => { // shown for servers that declare skills; it is not known before the connection is open
+    if (main()?.state !== "open") return;
+    skills.hidden = !main().has_skills;
+    if (skills.hidden && current === "skills") show("tools");
+  });
   const number = (name, value) => { byId(`tab-${name}`).querySelector(".count").textContent = value ? ` ${value}` : ""; };
   on("lists job change message", () => {
-    number("tools", state.lists.tools?.length);
+    number("tools", state.lists.tools && state.lists.tools.length + (state.lists.behind?.length || 0));
     number("resources", (state.lists.resources?.length || 0) + (state.lists.templates?.length || 0));
     number("prompts", state.lists.prompts?.length);
+    number("skills", state.lists.skills?.length);
     number("tasks", [...state.jobs.values()].filter((job) => job.state === "running" && job.task_id).length);
     number("live", state.changes.length);
     number("messages", state.messages.length);

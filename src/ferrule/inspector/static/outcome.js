@@ -49,6 +49,7 @@ export function outcomeView({ label = "Result" } = {}) {
   return {
     element,
     clear() { current = null; element.hidden = true; },
+    /** Run a job and show its outcome; resolves to its last event, or to nothing if it did not start or another did. */
     async start(op, params, render, connection = "main") {
       element.hidden = false;
       fill(place);
@@ -61,7 +62,7 @@ export function outcomeView({ label = "Result" } = {}) {
         current = started.key;
         const mine = current;
         job = await started.done;
-        if (mine !== current) return;
+        if (mine !== current) return null;
         show();
         fill(place, await outcomeOf(job, render));
         announce(`${job.title || op}: ${job.state}`);
@@ -69,12 +70,13 @@ export function outcomeView({ label = "Result" } = {}) {
         stop.hidden = true;
         fill(line, h("span", { class: "state failed" }, "Failed"));
         fill(place, h("p", { class: "flag bad", role: "alert" }, say(error.message)));
-        return;
+        return null;
       }
       if (["call", "task", "read", "prompt", "request"].includes(op)) {
         code.hidden = false;
         fill(code, h("span", { class: "dim" }, "Copy as"), copyButtons(job, codePlace));
       }
+      return job;
     },
   };
 }

@@ -85,11 +85,14 @@ export function resourceView(resource) {
   return h("div", { class: "block" }, head, jsonView(resource));
 }
 
+/** The bytes of base64; an exception if the text is not base64. */
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+
 function mediaView(data, mimeType, kind) {
   const mime = String(mimeType || "").split(";")[0].trim().toLowerCase();
   let bytes;
   try {
-    bytes = Uint8Array.from(atob(String(data ?? "").replace(/\s+/g, "")), (character) => character.charCodeAt(0));
+    bytes = fromBase64(String(data ?? "").replace(/\s+/g, ""));
   } catch {
     return h("p", { class: "flag bad" }, `This ${kind} is not base64.`);
   }

@@ -16,7 +16,9 @@ export const state = {
   messages: [],
   logs: [],
   changes: [],
-  lists: { tools: null, resources: null, templates: null, prompts: null },
+  viewReports: new Map(),
+  lists: { tools: null, behind: null, resources: null, templates: null, prompts: null, skills: null },
+  described: new Map(),
   listErrors: {},
 };
 
@@ -65,6 +67,7 @@ function reset() {
   state.messages = [];
   state.logs = [];
   state.changes = [];
+  state.viewReports.clear();
 }
 
 function keep(list, event, max) {
@@ -102,12 +105,16 @@ const TAKE = {
   message(event) { keep(state.messages, event, MAX_MESSAGES); },
   log(event) { keep(state.logs, event, MAX_LINES); },
   stderr(event) { keep(state.logs, event, MAX_LINES); },
+  view_report(event) {
+    if (!state.viewReports.has(event.view)) state.viewReports.set(event.view, []);
+    keep(state.viewReports.get(event.view), event, MAX_LINES);
+  },
   notice(event) { keep(state.logs, event, MAX_LINES); },
   change(event) {
     keep(state.changes, event, MAX_LINES);
     if (state.feed !== "open" || event.connection !== "main") return;
     if (event.what === "tools" || event.what === "prompts") loadList(event.what);
-    if (event.what === "resources") { loadList("resources"); loadList("templates"); }
+    if (event.what === "resources") for (const kind of ["resources", "templates", "skills"]) loadList(kind);
     if (event.what === "gap") loadLists();
   },
   cleared() { state.messages = []; state.logs = []; state.changes = []; },
@@ -142,14 +149,41 @@ export async function ask(op, params, connection = "main") {
   return (await call("outcome", { job: job.key })).outcome;
 }
 
+const SEARCH = ["search_tools", "describe_tool", "call_tool"];
+
+/** Whether the server lists a search in place of its tools. */
+export const hasSearch = () => SEARCH.every((name) => (state.lists.tools || []).some((tool) => tool.name === name));
+
+/** Load what is behind the search, if there is one. */
+async function loadBehind() {
+  state.described.clear();
+  delete state.listErrors.behind;
+  try {
+    state.lists.behind = hasSearch() ? (await ask("behind", {})).filter((each) => !state.lists.tools.some((tool) => tool.name === each.name)) : [];
+  } catch (error) {
+    state.lists.behind = [];
+    state.listErrors.behind = error.message;
+  }
+  changed("lists");
+}
+
+/** The definition of a tool behind the search. */
+export async function describeTool(name) {
+  if (!state.described.has(name)) state.described.set(name, await ask("describe", { tool: name }));
+  changed("lists");
+  return state.described.get(name);
+}
+
 export async function loadList(kind) {
+  if (kind === "behind") return; // with the tools
   const capabilities = main()?.capabilities || {};
   const needed = kind === "templates" ? "resources" : kind;
-  if (!(needed in capabilities)) {
+  const isOffered = kind === "skills" ? main()?.has_skills : needed in capabilities;
+  if (!isOffered) {
     state.lists[kind] = [];
   } else {
     try {
-      state.lists[kind] = await ask("list", { list: kind });
+      state.lists[kind] = await (kind === "skills" ? ask("skills", {}) : ask("list", { list: kind }));
       delete state.listErrors[kind];
     } catch (error) {
       state.lists[kind] = [];
@@ -157,6 +191,7 @@ export async function loadList(kind) {
     }
   }
   changed("lists");
+  if (kind === "tools") await loadBehind();
 }
 
 export const loadLists = () => Promise.all(Object.keys(state.lists).map(loadList));

@@ -1,29 +1,44 @@
-import { button, clip, h, longText, say } from "./dom.js";
+import { button, clip, fill, h, longText, say } from "./dom.js";
 import { schemaForm } from "./form.js";
 import { jsonView } from "./json.js";
 import { listView } from "./lists.js";
 import { outcomeView } from "./outcome.js";
 import { resultViews } from "./result.js";
-import { main } from "./store.js";
+import { describeTool, main } from "./store.js";
+import { leaveView, pageUri, viewPanel, withoutPageUri } from "./views.js";
 
 const HINTS = { readOnlyHint: "reads only", destructiveHint: "may destroy", idempotentHint: "idempotent", openWorldHint: "open world" };
+
+const BEHIND = "behind search";
 
 export const hintsOf = (tool) => Object.entries(HINTS).filter(([name]) => tool.annotations?.[name] === true).map(([, words]) => words);
 
 export function toolsView(go) {
   return listView({
     label: "Tools",
-    kinds: ["tools"],
+    kinds: ["tools", "behind"],
     keyOf: ({ item }) => item.name,
-    describe: ({ item }) => ({ title: item.name, note: clip((item.description || "").split("\n")[0], 140), chips: [] }),
-    detail: ({ item }) => toolDetail(item, go),
+    describe: ({ kind, item }) => ({ title: item.name, note: clip((item.description || "").split("\n")[0], 140), chips: kind === "behind" ? [BEHIND] : pageUri(item) ? ["view"] : [] }),
+    detail: ({ kind, item }) => kind === "behind" ? hiddenDetail(item, go) : toolDetail(item, go),
     empty: "This server offers no tools.",
+    identity: ({ kind, item }) => ({ kind, item: withoutPageUri(item) }),
+    leave: leaveView,
   });
 }
 
-function toolDetail(tool, go) {
+/** A tool behind the search: its definition is asked for when it is chosen. */
+function hiddenDetail(item, go) {
+  const place = h("div", { class: "detail-behind" }, h("h2", { tabindex: -1 }, say(item.name)), h("p", { class: "dim" }, "…"));
+  describeTool(item.name).then(
+    (tool) => fill(place, toolDetail(tool, go, [BEHIND])),
+    (error) => fill(place, h("h2", { tabindex: -1 }, say(item.name)), h("p", { class: "flag bad", role: "alert" }, say(error.message))));
+  return place;
+}
+
+function toolDetail(tool, go, marks = []) {
   const form = schemaForm(tool.inputSchema);
   const outcome = outcomeView();
+  const view = pageUri(tool) ? viewPanel(tool) : null;
   const support = tool.execution?.taskSupport;
   const render = ({ result, problem }) => resultViews(result, { problem, onread: (uri) => go("resources", uri) });
   const collect = () => {
@@ -36,7 +51,9 @@ function toolDetail(tool, go) {
   };
   const start = (op) => {
     const value = collect();
-    if (value !== null) outcome.start(op, { tool: tool.name, arguments: value }, render);
+    if (value === null) return;
+    const done = outcome.start(op, { tool: tool.name, arguments: value }, render);
+    view?.show(value, done);
   };
   const isJson = h("input", { type: "checkbox", onchange: (event) => form.showJson(event.target.checked) });
   // In 2025-11-25 a tool says whether it can be a task; in the modern era the server decides at the call.
@@ -56,10 +73,10 @@ function toolDetail(tool, go) {
     h("header", { class: "detail-head" },
       h("h2", { tabindex: -1 }, say(tool.name)),
       tool.title && tool.title !== tool.name ? h("span", { class: "dim" }, say(tool.title)) : null,
-      hintsOf(tool).map((hint) => h("span", { class: "chip" }, hint)),
+      [...marks, ...hintsOf(tool)].map((hint) => h("span", { class: "chip" }, hint)),
       support && support !== "forbidden" ? h("span", { class: "chip" }, `task ${support}`) : null),
     tool.description ? h("div", { class: "description" }, longText(tool.description, { class: "text prose" })) : null,
-    element, outcome.element,
+    element, view?.element, outcome.element,
     h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(tool, { name: tool.name })),
   ];
 }

@@ -11,10 +11,10 @@ Source: 2026-07-28, "Subscriptions"; 2025-11-25, "Resources" and the list-change
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from threading import get_ident
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from msgspec import field
@@ -22,6 +22,9 @@ from msgspec import field
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.wire.struct import Value
 from ferrule.wire.uri_template import normal_uri
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "DEFAULT_BUFFER_SIZE",
@@ -104,6 +107,7 @@ class ListenFilter:
         self.kinds = _methods(tuple(kinds))
         self.uris: set[str] = {normal_uri(uri) for uri in uris} or _NOTHING
         self.topics: set[tuple[str, str]] = set(topics) or _NOTHING
+        # Set by `kernel.standard_methods` for a subscription, and by `LegacySession` for a legacy session.
         self.may_see: Callable[[str], bool] | None = None
 
 
@@ -167,6 +171,7 @@ class Listener:
     __slots__ = (
         "_bus",
         "_ended",
+        "_loop",
         "_max",
         "_on_wake",
         "_waiting",
@@ -185,8 +190,10 @@ class Listener:
         self._max = max_events
         # A list: an empty deque takes 600 bytes, there may be thousands of listeners, and few have two events.
         self._waiting: list[Event] = []
-        self._wake: _FutureWake | anyio.Event | None = None
+        self._wake: _OneShotEvent | anyio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._on_wake: Callable[[], None] | None = None
+        # Set by `ferrule.extensions.tasks`, which reads its tasks again after a gap.
         self.on_gap: Callable[[], None] | None = None
         self._ended = False
 
@@ -244,7 +251,7 @@ class Listener:
         """Set a function that is called when an event was added or the listener ended, instead of iterating."""
         self._on_wake = callback
 
-    def offer(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Add an event that matched the filter; end the listener if its buffer is full."""
         # The client reads the list or the resource after a notification, so that two equal ones have one meaning.
         if self._ended or event in self._waiting:
@@ -257,7 +264,7 @@ class Listener:
         self._waiting.append(event)
         self._notify()
 
-    def offer_gap(self) -> None:
+    def add_gap(self) -> None:
         """Add an event for each list and resource that it listens to, since any of them may have changed.
 
         Events of extensions have contents that cannot be made up: a listener with topics is ended, or its `on_gap` is
@@ -270,12 +277,12 @@ class Listener:
                 return
             self.on_gap()
         for method in sorted(wanted.kinds):
-            self.offer(Event(method, method))
+            self.add(Event(method, method))
         for uri in sorted(wanted.uris):
             if self._ended:  # there were more than fit into the buffer
                 return
             if wanted.may_see is None or wanted.may_see(uri):
-                self.offer(Event.resource_updated(uri))
+                self.add(Event.resource_updated(uri))
 
     def end(self) -> None:
         """Stop receiving events; those in the buffer can still be read."""
@@ -294,10 +301,19 @@ class Listener:
         while not self._waiting:
             if self._ended:
                 return None
-            self._wake = wake = _FutureWake() if is_asyncio() else anyio.Event()
+            self._wake = wake = self._make_wake()
             await wake.wait()
         # From the front of a list is slow for long ones, and this one has 256 events at most.
         return self._waiting.pop(0)
+
+    def _make_wake(self) -> _OneShotEvent | anyio.Event:
+        if self._loop is None:
+            if not is_asyncio():
+                return anyio.Event()
+            import asyncio
+
+            self._loop = asyncio.get_running_loop()  # kept: looking it up takes longer than the rest of a wait
+        return _OneShotEvent(self._loop)
 
     def __aiter__(self) -> Listener:
         return self
@@ -322,7 +338,7 @@ class Listener:
             self._on_wake()
 
 
-class _FutureWake:
+class _OneShotEvent:
     """An event for one waiter on asyncio.
 
     It takes a kilobyte less than anyio's event, and thousands of listeners may wait.
@@ -330,19 +346,17 @@ class _FutureWake:
 
     __slots__ = ("_future",)
 
-    def __init__(self) -> None:
-        import asyncio
-
-        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._future: asyncio.Future[None] = loop.create_future()
 
     def set(self) -> None:
         """Wake the waiter."""
         if not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self) -> None:
-        """Wait for `set`."""
-        await self._future
+    def wait(self) -> Awaitable[None]:
+        """Return an awaitable of `set`; not a coroutine, which would take memory for each of thousands of waiters."""
+        return self._future
 
 
 class SubscriptionBus:
@@ -399,6 +413,8 @@ class SubscriptionBus:
 
     def publish(self, event: Event) -> None:
         """Deliver an event to the matching listeners of this process, and pass it to the relays."""
+        if not self._listeners and not self._relays:  # as while a server registers its components
+            return
         owner = self._owner
         # Buffers and wake-ups of an event loop must be used in its thread only.
         if owner is not None and owner[0] != get_ident():
@@ -415,17 +431,17 @@ class SubscriptionBus:
     def deliver(self, event: Event) -> None:
         """Deliver an event to the matching listeners of this process only; for events of other processes."""
         for listener in self.listeners_of(event):
-            listener.offer(event)
+            listener.add(event)
 
     def deliver_gap(self) -> None:
         """Make every listener of this process read again: events of other processes may have been lost.
 
         Notifications only announce changes, so that one without a change costs a client one read, and a missing one
-        leaves it with old contents for as long as nothing else changes. See `Listener.offer_gap`.
+        leaves it with old contents for as long as nothing else changes. See `Listener.add_gap`.
         """
         # A copy: a listener that ends removes itself.
         for listener in list(self._listeners):
-            listener.offer_gap()
+            listener.add_gap()
 
     def listeners_of(self, event: Event) -> Iterable[Listener]:
         """Return the listeners of this process whose filter matches an event and that may see its resource."""

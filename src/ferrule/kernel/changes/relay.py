@@ -57,7 +57,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
     gap = encode([origin, _GAP, "", {}])
     waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
     ready = anyio.Event()
-    woken = _Wake()
+    woken = _AutoResetEvent()
     is_behind = has_dropped = False
 
     def relay(event: Event) -> None:
@@ -75,7 +75,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         waiting.append(message)
         woken.set()
 
-    def take(message: bytes) -> None:
+    def on_message(message: bytes) -> None:
         try:
             sender, method, topic, params = cast("list[Any]", decode(message))
         except (DecodeError, ValueError, TypeError):
@@ -122,7 +122,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
     undo = bus.add_relay(relay)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(channel.listen, take, on_open)
+            group.start_soon(channel.listen, on_message, on_open)
             group.start_soon(send_all)
             # Bounded: a server must also start while its channel (Redis) cannot be reached.
             with anyio.move_on_after(1):
@@ -135,8 +135,8 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         undo()
 
 
-class _Wake:
-    """An event that is cleared after each wait."""
+class _AutoResetEvent:
+    """An event that each wait clears: `set` before a wait is not lost."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()

@@ -28,9 +28,11 @@ cancellation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from types import coroutine
-from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+from ferrule.kernel.concurrency.yielding import MOVE, MOVED, ThreadCall, stepping_thread
 
 __all__ = [
     "BodyExit",
@@ -82,6 +84,7 @@ class Interruptible:
     Attributes:
         cancel_requested: whether the peer has withdrawn the request.
         loop: the asyncio event loop, where the transport knows it; ``None`` elsewhere.
+        task: the asyncio task that runs the body, where the transport knows it; ``None`` before the body first waits.
         interruption: the exception that was last thrown into the body from outside; ``None`` for none. Set by
             `run_interruptible`; its caller removes it when the request has ended, because its traceback references this
             object.
@@ -94,6 +97,7 @@ class Interruptible:
 
     cancel_requested: bool = False
     loop: Any = None
+    task: Any = None
 
     def __init__(self) -> None:
         self.left_over = 0
@@ -105,8 +109,12 @@ class Interruptible:
         """Whether the peer has withdrawn the request, or the transport is ending it."""
         return self.cancel_requested
 
-    def suspended(self) -> None:
-        """Called once, when the body first waits; for subclasses."""
+    def suspended(self) -> Any:
+        """Called once, when the body first waits; for subclasses.
+
+        Returns:
+            The asyncio task that runs the body, where the transport knows it; ``None`` elsewhere.
+        """
 
 
 def ends_request(
@@ -128,6 +136,7 @@ def ends_request(
     """
     # A task group wraps its own cancellation together with the failures of its tasks; one cancellation in it is enough.
     if isinstance(error, BaseExceptionGroup):
+        group: BaseExceptionGroup[BaseException] = error  # pyright: ignore[reportUnknownVariableType]
         return any(
             ends_request(
                 inside,
@@ -136,7 +145,7 @@ def ends_request(
                 scope_is_cancelled=scope_is_cancelled,
                 interruption=interruption,
             )
-            for inside in cast("BaseExceptionGroup[BaseException]", error).exceptions
+            for inside in group.exceptions
         )
     if isinstance(error, Exception):
         return False
@@ -165,8 +174,12 @@ def is_cancellation(error: BaseException, request: object) -> bool:
     try:
         cancelled = anyio.get_cancelled_exc_class()
         scope_is_cancelled = anyio.current_effective_deadline() == float("-inf")
-    except Exception:  # no event loop: the coroutine is being closed after it
-        return True
+    except Exception:
+        if stepping_thread() is None:  # the coroutine is being closed after the end of its event loop
+            return True
+        from asyncio import CancelledError
+
+        cancelled, scope_is_cancelled = CancelledError, False
     if isinstance(request, Interruptible):
         asked, interruption = request.is_being_cancelled, request.interruption
     else:
@@ -218,20 +231,27 @@ def run_interruptible(awaitable: Awaitable[T], request: Interruptible) -> Genera
         request: its dispatch context.
     """
     # `send` is a method of a coroutine; any other awaitable has it on its iterator.
-    work = cast("Coroutine[Any, Any, T]", awaitable if hasattr(awaitable, "send") else awaitable.__await__())
+    work: Any = awaitable if hasattr(awaitable, "send") else awaitable.__await__()  # without `cast`, which is a call
+    received: Any
     try:
         pending = work.send(None)
+        while type(pending) is ThreadCall or pending is MOVE:  # nothing interrupts the thread of the request
+            received = yield pending
+            pending = work.send(received)
+            if received is MOVED:
+                break
     except StopIteration as stop:
-        return cast("T", stop.value)
-    request.suspended()
+        return stop.value  # type: ignore[no-any-return]
+    task = request.suspended()
     # From here on this is `yield from` written out (PEP 380), since that does not show what is thrown in.
     loop = request.loop
-    task = _asyncio_task(loop)
+    if task is None:
+        task = _asyncio_task(loop)
     running = _running_task(loop) if task is None else task
     cancelling: Callable[[], int] = _zero if task is None else task.cancelling
     before = at_start = cancelling()
     thrown: BaseException | None = None
-    received: Any = None
+    received = None
     try:
         while True:
             try:
@@ -262,13 +282,14 @@ def run_interruptible(awaitable: Awaitable[T], request: Interruptible) -> Genera
             before = cancelling()
     except StopIteration as stop:
         request.left_over = cancelling() - at_start
-        return cast("T", stop.value)
+        return stop.value  # type: ignore[no-any-return]
     except BaseException as error:
         if not _follows(error, request.interruption):
             request.left_over = cancelling() - at_start
         raise
     finally:
-        take_back_left_over(request)
+        if request.left_over:
+            take_back_left_over(request)
         thrown = task = running = None  # the traceback holds this frame, and a cancelled task the exception
         cancelling = _zero
 

@@ -1,12 +1,14 @@
-"""The first step of a coroutine, run at once and yet inside an asyncio task: most calls end in it.
+"""Running the first step of a coroutine at once, but inside an asyncio task: most calls end in their first step.
+
+The first step is the code up to the first wait.
 
 `asyncio.timeout`, ``TaskGroup`` and `asyncio.current_task` need a task, and starting one in the ordinary way costs more
-than all else of a plain call. There are two ways around that:
+than the rest of a plain call. There are two cheaper ways:
 
 - From Python 3.12 on, ``asyncio.Task(…, eager_start=True)`` runs the first step while the task is made.
-- Before, a *spare* task waits on a future and lends its identity to first steps (`LentTasks`). Where something is left
-  to do after the first step, the spare does it, and another spare is made. A spare that the function has kept, named,
-  cancelled or given a callback ends with its call, as the task of that call would have.
+- Before, a *spare* task waits on a future, and first steps run while asyncio takes it for the current task
+  (`LentTasks`). If a coroutine waits after its first step, the spare continues it, and another spare is made. A spare
+  that the function has kept, named, cancelled or given a callback ends with its call, as the task of that call would.
 
 Each first step runs in a context of its own, as the first step of each task does.
 """
@@ -15,19 +17,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any, Final, TypeAlias
 from weakref import getweakrefcount
 
-__all__ = ["Begun", "FirstSteps", "LentTasks", "Rest", "first_steps"]
+__all__ = ["FirstSteps", "LentTasks", "Rest", "StartedCoroutine", "WhenItWaits", "first_steps"]
 
 Rest: TypeAlias = "tuple[Coroutine[Any, Any, None], Any]"
-"""A coroutine that has been begun, and what it waits for."""
+"""A coroutine after its first step, and the value that this step yielded: the future that it waits for."""
 
-FirstStep: TypeAlias = "Callable[..., Rest | None]"
-"""Does the first step of something; returns what is left, ``None`` for nothing."""
+WhenItWaits: TypeAlias = "Callable[[Any, Coroutine[Any, Any, Any], Any], Rest | None]"
+"""Called with the argument of `FirstSteps.run`, a coroutine that waits after its first step, and what it waits for.
+Returns the work that the task continues with; ``None`` if none is left."""
+
+_ENDED: Final = object()
+"""Stands for the end of a coroutine, where ``None`` is a value that coroutines yield."""
 
 _HAS_EAGER_TASKS: Final = sys.version_info >= (3, 12)
 
@@ -41,48 +47,59 @@ class FirstSteps:
 
     Args:
         loop: the running event loop.
-        adopt: called with each task that goes on after its first step, to keep it alive.
+        adopt: called with each task that continues after its first step; keeps a reference to it, as asyncio does not.
+
+    Attributes:
+        task: runs first steps; ``None`` if each has a task of its own.
     """
 
-    __slots__ = ("_adopt", "_context", "_loop")
+    __slots__ = ("_adopt", "_context", "_loop", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, adopt: Callable[[asyncio.Task[Any]], object]) -> None:
         self._loop = loop
         self._adopt = adopt
         self._context = copy_context()
+        self.task: Any = None
 
-    def run(self, step: FirstStep, *args: Any) -> None:
-        """Call ``step(*args)`` as the first step of a task, in a callback of the loop; the rest follows in that task.
+    def run(self, work: Coroutine[Any, Any, None], wait: WhenItWaits, arg: Any) -> None:
+        """Run the first step of ``work`` as that of a task, in a callback of the loop; the rest follows in that task.
+
+        Args:
+            work: the work; its result must be ``None``.
+            wait: called in the first step if ``work`` waits.
+            arg: passed to ``wait``.
 
         Raises:
-            KeyboardInterrupt, SystemExit: what ``step`` raises goes through; it must not raise anything else.
+            KeyboardInterrupt, SystemExit: ``work`` raised it; it must not raise anything else in its first step.
         """
         make: Any = asyncio.Task  # `eager_start` came with Python 3.12
-        task = make(_Steps(step, args), loop=self._loop, context=self._context.copy(), eager_start=True)
+        task = make(_Steps(work, wait, arg), loop=self._loop, context=self._context.copy(), eager_start=True)
         if not task.done():
             self._adopt(task)
 
     def close(self) -> None:
-        """Release what `run` keeps; `run` must not be called any more."""
+        """Release the task that `run` keeps, if any; `run` must not be called any more."""
 
 
 class LentTasks(FirstSteps):
-    """As `FirstSteps`, in the identity of a task that waits: for Python 3.11, which has no eager tasks."""
+    """As `FirstSteps`, with a waiting task as the current task: for Python 3.11, which has no eager tasks."""
 
     __slots__ = ("_spare",)
 
     def __init__(self, loop: asyncio.AbstractEventLoop, adopt: Callable[[asyncio.Task[Any]], object]) -> None:
         super().__init__(loop, adopt)
-        self._spare = _Spare(loop)
+        self._renew()
 
-    def run(self, step: FirstStep, *args: Any) -> None:
+    def run(self, work: Coroutine[Any, Any, None], wait: WhenItWaits, arg: Any) -> None:
         """See `FirstSteps.run`."""
         loop, spare = self._loop, self._spare
         task = spare.task
         context = self._context.copy()
         _enter_task(loop, task)
         try:
-            rest = context.run(step, *args)
+            # Not `send`: it would raise `StopIteration` at the end, which costs as much as the rest of this method.
+            pending = context.run(next, work.__await__(), _ENDED)
+            rest = None if pending is _ENDED else context.run(wait, arg, work, pending)
         except BaseException:
             _leave_task(loop, task)
             self._replace(spare)
@@ -91,7 +108,7 @@ class LentTasks(FirstSteps):
         if rest is not None:
             spare.go_on(rest, context)
             self._adopt(task)
-            self._spare = _Spare(loop)
+            self._renew()
         elif (
             getrefcount(task) != _REFERENCES  # kept
             or spare.gate.done()  # cancelled while it waited, or
@@ -104,33 +121,38 @@ class LentTasks(FirstSteps):
 
     def _replace(self, spare: _Spare) -> None:
         spare.end()
-        self._spare = _Spare(self._loop)
+        self._renew()
+
+    def _renew(self) -> None:
+        self._spare = spare = _Spare(self._loop)
+        self.task = spare.task
 
     def close(self) -> None:
         """End the waiting task; `run` must not be called any more."""
+        self.task = None
         self._spare.end()
 
 
-_REFERENCES: Final = 4
-"""References to the task of a spare that no other code has: its spare, a local variable, an argument of
-`getrefcount`, and the callback of its future."""
+_REFERENCES: Final = 5
+"""References to the task of a spare that no other code has: its spare, `FirstSteps.task`, a local variable, an argument
+of `getrefcount`, and the callback of its future."""
 
 
 class _Steps(Coroutine[Any, Any, None]):
-    """The coroutine of an eager task: a first step, and then the coroutine that the step returned, if any."""
+    """The coroutine of an eager task: the first step of some work, and then what is to be continued, if anything."""
 
-    __slots__ = ("_args", "_rest", "_step")
+    __slots__ = ("_first", "_rest")
 
-    def __init__(self, step: FirstStep, args: tuple[Any, ...]) -> None:
-        self._step = step
-        self._args = args
+    def __init__(self, work: Coroutine[Any, Any, None], wait: WhenItWaits, arg: Any) -> None:
+        self._first: Any = work, wait, arg
         self._rest: Coroutine[Any, Any, None] | None = None
 
     def send(self, value: Any, /) -> Any:
         if self._rest is not None:
             return self._rest.send(value)
-        left = self._step(*self._args)
-        self._args = ()
+        (work, wait, arg), self._first = self._first, None
+        pending = next(work.__await__(), _ENDED)
+        left = None if pending is _ENDED else wait(arg, work, pending)
         if left is None:
             raise StopIteration
         self._rest, pending = left
@@ -162,12 +184,17 @@ class _Spare(Coroutine[Any, Any, None]):
         self._context: Context | None = None
         self._pending: Any = None
         self._has_resumed = False
-        self.gate: asyncio.Future[None] = loop.create_future()
+        self.gate: asyncio.Future[None] = asyncio.Future(loop=loop)
         self.task: Any = asyncio.Task(self, loop=loop)
         self.name = self.task.get_name()
 
     def go_on(self, rest: Rest, context: Context) -> None:
-        """Do the rest, which waits for something, in its context."""
+        """Continue a coroutine after its first step.
+
+        Args:
+            rest: the coroutine, and what it waits for.
+            context: the context variables of its first step.
+        """
         self._rest, self._pending = rest
         self._context = context
         self._open()
@@ -178,6 +205,7 @@ class _Spare(Coroutine[Any, Any, None]):
         self._open()
 
     def _open(self) -> None:
+        self.task = None  # the task holds this coroutine also when it is done: without this, each call leaves a cycle
         if not self.gate.done():
             self.gate.set_result(None)
 
@@ -219,12 +247,12 @@ class _Spare(Coroutine[Any, Any, None]):
 
 
 def first_steps(loop: asyncio.AbstractEventLoop, adopt: Callable[[asyncio.Task[Any]], object]) -> FirstSteps:
-    """Return what runs first steps on this version of Python; see `FirstSteps`."""
+    """Return the runner of first steps for this version of Python; see `FirstSteps` for the arguments."""
     return FirstSteps(loop, adopt) if _HAS_EAGER_TASKS else LentTasks(loop, adopt)
 
 
-class Begun:
-    """An awaitable that stands for a coroutine whose first step has been done already.
+class StartedCoroutine:
+    """An awaitable for a coroutine whose first step has been done already.
 
     Awaiting it continues after that step: it waits for what the coroutine waits for, returns its value, or raises its
     exception.
@@ -241,55 +269,46 @@ class Begun:
         error: BaseException | None = None,
     ) -> None:
         self._coroutine = coroutine
-        self._pending: Any = (pending,)
+        self._pending = pending
         self._value = value
         self._error = error
 
     @classmethod
-    def returned(cls, value: Any) -> Begun:
+    def returned(cls, value: Any) -> StartedCoroutine:
         """Return the awaitable of a coroutine that returned a value in its first step."""
         return cls(None, value=value)
 
     @classmethod
-    def raised(cls, error: BaseException) -> Begun:
+    def raised(cls, error: BaseException) -> StartedCoroutine:
         """Return the awaitable of a coroutine that raised an exception in its first step."""
         return cls(None, error=error)
 
-    def __await__(self) -> Begun:
-        return self
-
-    def __iter__(self) -> Begun:
-        return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
-
-    def send(self, value: Any, /) -> Any:
-        """Run the coroutine to its next wait; the first time return what it already waits for. See `Coroutine.send`."""
-        coroutine = self._coroutine
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine: Any = self._coroutine
         if coroutine is None:
             if self._error is not None:
                 try:
                     raise self._error
                 finally:
                     self._error = None  # its traceback holds this frame
-            raise StopIteration(self._value)
-        if self._pending is not None:
-            (pending,), self._pending = self._pending, None
-            return pending
-        return coroutine.send(value)
-
-    def throw(self, error: Any, value: Any = None, trace: Any = None, /) -> Any:
-        """Raise an exception inside the coroutine; see `Coroutine.throw`."""
-        try:
-            if self._coroutine is None:
-                raise error
-            self._pending = None
-            return self._coroutine.throw(error)
-        finally:
-            del error  # its traceback holds this frame
-
-    def close(self) -> None:
-        """Close the coroutine; see `Coroutine.close`."""
-        if self._coroutine is not None:
-            self._coroutine.close()
+            return self._value
+        pending, self._pending = self._pending, None
+        thrown: BaseException | None = None
+        while True:  # until the coroutine is resumed with nothing thrown in: from there on `yield from` does it
+            try:
+                yield pending
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                thrown = error
+            if thrown is None:
+                # A generator, as `types.coroutine` makes it, has no `__await__`.
+                rest: Any = coroutine.__await__() if hasattr(coroutine, "__await__") else coroutine
+                return (yield from rest)  # pyright: ignore[reportUnknownVariableType]
+            try:
+                pending = coroutine.throw(thrown)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                thrown = None  # its traceback holds this frame

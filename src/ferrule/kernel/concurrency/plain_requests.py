@@ -1,8 +1,9 @@
 """Plain requests that wait for their responses: one future each, and one timer for all of them.
 
-The general path has `ferrule.kernel.questions.OutboundRequest`, with a time-out of its own for each request and with
-callbacks for progress. A `PlainRequest` stands in the same table of the dispatcher, which settles either kind: what its
-fast path does not take (an error, an unusual result, the end of the channel) comes from there.
+The general path has `ferrule.kernel.outbound_request.OutboundRequest`, with a time-out of its own for each request and
+with callbacks for progress. A `PlainRequest` is in the same table of the dispatcher, which settles both kinds: the
+dispatcher handles each response that the fast path leaves to it (an error, an unusual result), and the end of the
+channel.
 
 On asyncio only.
 """
@@ -17,41 +18,37 @@ __all__ = ["Deadlines", "PlainRequest", "PlainScope", "TimedRequest"]
 
 
 class TimedRequest:
-    """A request that `Deadlines` ends at its deadline, which is a time of the event loop."""
+    """A request that `Deadlines` ends at its deadline."""
 
     __slots__ = ()
 
     @property
     def due(self) -> float:
-        """The deadline."""
-        raise NotImplementedError
-
-    def set_due(self, due: float) -> None:
-        """Change the deadline, without a word to `Deadlines`."""
+        """The deadline, in seconds on the clock of the event loop."""
         raise NotImplementedError
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits for it any more."""
+        """Whether the request has ended, so that its deadline has no effect."""
         raise NotImplementedError
 
     def expire(self) -> None:
-        """End the waiting."""
+        """End the request, because its deadline has passed."""
         raise NotImplementedError
 
 
 class PlainRequest(TimedRequest):
     """A request whose caller waits for ``future``.
 
-    The future gets what a fast path has decoded, or ``None``; in that case ``result`` or ``error`` is set, or neither
-    if no response came in time.
+    The future gets the value that a fast path has decoded. It gets ``None`` if the general path has settled the request
+    (``result`` or ``error`` is then set), or if no response came in time (neither is set).
 
     Attributes:
-        deadline: time of the event loop at which the waiting ends.
-        wait_s: seconds by which progress moves the deadline; ``None``: it does not.
+        deadline: the time at which the wait ends, in seconds on the clock of the event loop.
+        wait_s: each progress notification moves the deadline to this many seconds from then; ``None``: it does not.
         result: the result of the response, as JSON, if the general path has settled the request.
-        error: to raise instead.
-        has_response: whether one of the two is set.
+        error: the exception to raise instead.
+        has_response: whether ``result`` or ``error`` is set.
     """
 
     __slots__ = ("deadline", "error", "future", "has_response", "result", "wait_s")
@@ -74,10 +71,6 @@ class PlainRequest(TimedRequest):
         """See `TimedRequest`."""
         return self.deadline
 
-    def set_due(self, due: float) -> None:
-        """See `TimedRequest`."""
-        self.deadline = due
-
     @property
     def is_over(self) -> bool:
         """See `TimedRequest`."""
@@ -94,45 +87,41 @@ class PlainRequest(TimedRequest):
             self.future.set_result(None)
 
     def receive_progress(self, params: Mapping[str, Any]) -> Coroutine[Any, Any, None] | None:
-        """Move the deadline; there is no callback."""
+        """Move the deadline if `wait_s` is set; return ``None``, since there is no callback to run."""
         if self.wait_s is not None:
             self.deadline = self.future.get_loop().time() + self.wait_s
         return None
 
 
 class Deadlines:
-    """The time-outs of requests, with one timer: it runs until the earliest deadline that was known when it began.
+    """The time-outs of requests, with one timer, which is set to the earliest deadline known when it is started.
 
     Args:
-        loop: measures the time.
-        requests: id → request; those that are not `TimedRequest` have time-outs of their own.
+        loop: the event loop; its clock measures the deadlines.
+        requests: id → request; a request that is not a `TimedRequest` has a time-out of its own.
+
+    Attributes:
+        due: the time at which the requests are checked next (seconds on the clock of the event loop); infinite: never.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, requests: Mapping[Any, object]) -> None:
         self._loop = loop
         self._requests = requests
         self._timer: asyncio.TimerHandle | None = None
-        self._due = float("inf")
+        self.due = float("inf")
 
     def now(self) -> float:
-        """Return the time of the event loop."""
+        """Return the time of the event loop's clock, in seconds."""
         return self._loop.time()
 
-    def add(self, request: TimedRequest, wait_s: float) -> None:
-        """Give a request a deadline so many seconds from now."""
-        due = self._loop.time() + wait_s
-        request.set_due(due)
-        if due < self._due:
-            self._start(due)
-
     def note(self, due: float) -> None:
-        """Look at the requests at this time at the latest."""
-        if due < self._due:
+        """Check the requests at the time ``due`` at the latest (seconds on the clock of the event loop)."""
+        if due < self.due:
             self._start(due)
 
     def close(self) -> None:
         """Stop the timer."""
-        self._due = float("inf")
+        self.due = float("inf")
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -140,15 +129,16 @@ class Deadlines:
     def _start(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._due = due
+        self.due = due
         self._timer = self._loop.call_at(due, self._check)
 
     def _check(self) -> None:
         self._timer = None
-        self._due = next_due = float("inf")
+        self.due = next_due = float("inf")
         # The clock of a timer is rounded up to its resolution, so that a timer may run a little early.
         now = self._loop.time() + 1e-3
         for request in list(self._requests.values()):
+            # An `OutboundRequest` of the general path is in the same table and has a time-out of its own.
             if isinstance(request, TimedRequest) and not request.is_over:
                 due = request.due
                 if due <= now:
@@ -160,12 +150,12 @@ class Deadlines:
 
 
 class PlainScope(TimedRequest):
-    """A cancel scope for one request, with what its users need of `anyio.CancelScope`, on the timer of `Deadlines`.
+    """A cancel scope for one request, with the timer of `Deadlines`; it has the used part of `anyio.CancelScope`.
 
-    It ends its body as `asyncio.timeout` does: by a cancellation of the task, which it takes back.
+    It ends its body as `asyncio.timeout` does: it cancels the task, and takes the cancellation back at its end.
 
     Args:
-        deadlines: has the timer.
+        deadlines: the deadlines of the connection; they have the timer.
     """
 
     __slots__ = ("_cancelling", "_deadline", "_deadlines", "_is_entered", "_task", "cancel_called")
@@ -180,7 +170,7 @@ class PlainScope(TimedRequest):
 
     @property
     def deadline(self) -> float:
-        """Time of the event loop at which the body ends; infinite for never."""
+        """The time at which the body is cancelled, in seconds on the clock of the event loop; infinite for never."""
         return self._deadline
 
     @deadline.setter
@@ -193,10 +183,6 @@ class PlainScope(TimedRequest):
         """See `TimedRequest`."""
         return self._deadline
 
-    def set_due(self, due: float) -> None:
-        """See `TimedRequest`."""
-        self._deadline = due
-
     @property
     def is_over(self) -> bool:
         """See `TimedRequest`."""
@@ -207,7 +193,7 @@ class PlainScope(TimedRequest):
         self.cancel()
 
     def cancel(self) -> None:
-        """End the body."""
+        """Cancel the body."""
         if not self.cancel_called:
             self.cancel_called = True
             if self._is_entered:

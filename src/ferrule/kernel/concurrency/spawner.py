@@ -80,12 +80,12 @@ class Spawner(Protocol):
         ...
 
     def start_own(self, coroutine: Coroutine[Any, Any, None]) -> SpawnedTask:
-        """Return a new task that calls `forget` with its handle before it ends; it saves the callback of `start`."""
+        """Return a new task that itself calls `forget` with its handle before it ends; this saves a callback."""
         ...
 
     @property
     def forget(self) -> Callable[[Any], None]:
-        """To be called with the handle of a `start_own` task that is about to end, or was cancelled before it began."""
+        """The function to call with the handle of a `start_own` task that ends, or was cancelled before its start."""
         ...
 
     async def drain(self, timeout_s: float) -> None:

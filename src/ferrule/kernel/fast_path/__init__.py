@@ -1,1 +1,1 @@
-"""The fast path of plain ``tools/call`` requests over a stream pair."""
+"""The fast path of plain ``tools/call`` requests over a stream pair, in process and over HTTP."""

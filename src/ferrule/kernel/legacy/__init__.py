@@ -1,1 +1,1 @@
-"""What only the handshake revisions need in this layer. `ferrule.kernel.runner` is the only module that imports it."""
+"""The parts of the kernel for the handshake revisions only. `ferrule.kernel.serving.server_runner` alone imports it."""

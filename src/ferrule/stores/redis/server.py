@@ -64,11 +64,11 @@ class RedisServer:
     """One address, and the connections to it.
 
     Args:
-        url: without Ferrule's own options.
+        url: the URL of Redis, without options of Ferrule.
         prefix: the prefix of all keys.
         cluster: whether the address is that of a node of a Redis Cluster.
         timeout_s: maximum duration of one call in seconds.
-        patience_s: seconds of these in which a broken connection is opened again.
+        patience_s: seconds, within ``timeout_s``, in which a broken connection is opened again.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class RedisServer:
             StoreNotWritable: Redis has no memory left, cannot write to its disk, or stays a replica.
         """
         clock = asyncio.get_running_loop().time
-        self._both()  # the first time this imports redis-py, which must not use up the patience
-        # No patience while Redis is known to be away: see the module.
+        self._both()  # imports redis-py at the first call, whose time must not count
+        # One attempt only while Redis is known to be unreachable: see the module.
         retry_until = clock() if self._is_away else clock() + self._patience_s
         timeout_s = min(self._timeout_s, _PROBE_S) if self._is_away else self._timeout_s
         try:

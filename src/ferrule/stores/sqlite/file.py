@@ -274,8 +274,8 @@ class SqliteFile:
             if row is not None and row[0] == boot and row[1] + uptime >= row[2] - _CLOCK_TOLERANCE_S:
                 started_at: float = row[1]
             else:
-                # After a restart of the machine the clock may be behind: time must not go back, or expired rows would
-                # come to life.
+                # After a restart of the machine the clock may be behind: if time went back, expired rows would be valid
+                # again.
                 now = own if row is None else max(own, row[2])
                 started_at = now - uptime
                 connection.execute("INSERT OR REPLACE INTO ferrule_clock VALUES (1, ?, ?, ?)", (boot, started_at, now))

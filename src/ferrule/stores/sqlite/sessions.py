@@ -31,7 +31,7 @@ _MOST_AT_ONCE: Final = 256
 class SqliteSessions:
     """`ferrule.stores.sessions.SessionStore` in a file.
 
-    A session may exist for a tenth longer than its idle time, so that not every read of it must write.
+    A session may exist for a tenth longer than its idle time: so not every read must write a new expiry.
     """
 
     def __init__(self, file: SqliteFile) -> None:

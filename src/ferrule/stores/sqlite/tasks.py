@@ -1,8 +1,7 @@
 """Task records in the SQLite file of `ferrule.stores.sqlite.file`, which survive the process and a power failure.
 
 Each change is one statement or one immediate transaction, so that no other process writes between its read and its
-write. Times are seconds of the file's clock, which all
-processes share.
+write. Times are seconds of the file's clock, which all processes share.
 """
 
 from __future__ import annotations

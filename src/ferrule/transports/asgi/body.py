@@ -8,7 +8,7 @@ from ferrule.transports.asgi.replies import Receive, Send
 
 __all__ = ["BodyTooLarge", "ClientGone", "read_body", "refuse_body"]
 
-# Enough for what is on its way in the buffers of both systems; more is the client's problem.
+# Enough for the data in the network buffers of both systems. A client that sends more may not read the response.
 _DRAIN_BYTES: Final = 4 * 1024 * 1024
 _DRAIN_S: Final = 2.0
 
@@ -17,7 +17,7 @@ class BodyTooLarge(Exception):
     """The body is larger than the limit, by its declared length or by the bytes received.
 
     Attributes:
-        has_more: a part of it has not arrived yet.
+        has_more: whether a part of it has not arrived yet.
     """
 
     def __init__(self, has_more: bool) -> None:
@@ -74,10 +74,11 @@ async def refuse_body(
     await send({"type": "http.response.start", "status": 413, "headers": start})
     # `more_body`: the response is complete by its length, but the ASGI server must not close the connection yet.
     await send({"type": "http.response.body", "body": body, "more_body": True})
-    dropped = 0
-    with anyio.move_on_after(_DRAIN_S):
-        while has_more and dropped < _DRAIN_BYTES:
-            message = await receive()
-            has_more = message["type"] == "http.request" and message.get("more_body", False)
-            dropped += len(message.get("body", b""))
+    if has_more:  # A thread that serves its request without an event loop has the whole body, and no timers.
+        dropped = 0
+        with anyio.move_on_after(_DRAIN_S):
+            while has_more and dropped < _DRAIN_BYTES:
+                message = await receive()
+                has_more = message["type"] == "http.request" and message.get("more_body", False)
+                dropped += len(message.get("body", b""))
     await send({"type": "http.response.body", "body": b""})

@@ -21,22 +21,23 @@ never with a redirect.
 ``__call__`` runs for every request, so rare cases are in methods of their own.
 """
 
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from ferrule.kernel.fast_path.plain_tools import plain_tools_of
+from ferrule.kernel.concurrency.yielding import move_to_loop
+from ferrule.kernel.fast_path.fast_tools import fast_tools_of
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import Server
-from ferrule.protocol.handshake import is_handshake_version
-from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
+from ferrule.protocol.era import is_handshake_version
+from ferrule.protocol.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER, has_modern_envelope
+from ferrule.transports.asgi.fast_path import ModernFastPath
 from ferrule.transports.asgi.gate import HttpGate
-from ferrule.transports.asgi.media import accepts, is_json_content_type
+from ferrule.transports.asgi.headers.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.asgi.plain_calls import ModernPlainCalls
 from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
-from ferrule.transports.asgi.request import IncomingRequest
-from ferrule.transports.asgi.runtime import Runtime
+from ferrule.transports.asgi.request import BEGINS_IN_THREAD_KEY, IncomingRequest
+from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, ThreadRuntime
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.headers import MCP_SESSION_ID_HEADER
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpEndpoint"]
 
-# Real clients send a handful of pairs; a client that sends others only pays for the check.
+# Real clients send a few different pairs; others are checked in each request.
 _MEMO_LIMIT = 256
 _INVALID = int(JsonRpcErrorCode.INVALID_REQUEST)
 
@@ -85,14 +86,16 @@ class HttpEndpoint(HttpGate):
         modern, legacy: the endpoints of the two eras; ``legacy`` is ``None`` if it is turned off.
     """
 
+    serves_public_documents: ClassVar[bool] = True
+
     def __init__(self, server: Server[Any], options: HttpOptions | None = None) -> None:
         super().__init__(server, options)
         options = self.options
         keep_alive = KeepAlive(options.keep_alive_s)
         self.modern = ModernEndpoint(server, keep_alive, options.disconnect_grace_s)
         self.legacy = self._legacy_endpoint(keep_alive)
-        tools = plain_tools_of(server)
-        self.plain_calls = None if tools is None else ModernPlainCalls(tools, server, self.modern, self.life)
+        tools = fast_tools_of(server)
+        self.plain_calls = None if tools is None else ModernFastPath(tools, server, self.modern, self.life)
         gauges = gauges_of(server)
         gauges.add("streams", keep_alive, len)
         if self.legacy is not None:
@@ -102,6 +105,12 @@ class HttpEndpoint(HttpGate):
         self._paths = {route, route + "/"}
         # Raw (content type, Accept) pairs that passed; bounded, because clients choose them.
         self._known_media: set[tuple[str | None, str | None]] = set()
+
+    @property
+    def spoken_versions(self) -> tuple[str, ...]:
+        """The protocol versions that this endpoint serves, newest first."""
+        legacy = () if self.legacy is None else HANDSHAKE_PROTOCOL_VERSIONS
+        return (*super().spoken_versions, *reversed(legacy))
 
     def _legacy_endpoint(self, keep_alive: KeepAlive) -> "LegacyEndpoint | None":
         """Return the endpoint of the handshake revisions; ``None`` if they are turned off or were removed."""
@@ -142,6 +151,7 @@ class HttpEndpoint(HttpGate):
         if media not in self._known_media and not await self._check_media(request):
             return
         runtime = self.life.running_on
+        begins_in_thread = scope.get(BEGINS_IN_THREAD_KEY)
         # Another event loop may run by now, under serverless hosts and in tests.
         if runtime is None or not runtime.is_live():
             runtime = await self._start(request)
@@ -160,11 +170,11 @@ class HttpEndpoint(HttpGate):
             if whole is None:
                 return
             body = whole
-        plain_calls = (
-            self.plain_calls if self.legacy is None or MCP_SESSION_ID_HEADER not in headers else self.legacy.plain_calls
-        )
-        if plain_calls is not None:
-            serving = plain_calls.take(request, body, runtime)
+        # Where a plain call of this client would be one; the body says later which era the request belongs to.
+        is_legacy = MCP_SESSION_ID_HEADER in headers or (self.options.stateless and MCP_METHOD_HEADER not in headers)
+        plain_calls = self.plain_calls if self.legacy is None or not is_legacy else self.legacy.plain_calls
+        if plain_calls is not None and begins_in_thread is None:
+            serving = plain_calls.try_serve(request, body, runtime)
             if serving is not None:
                 await serving
                 return
@@ -173,6 +183,8 @@ class HttpEndpoint(HttpGate):
         except DecodeError as error:
             await request.refuse(400, int(JsonRpcErrorCode.PARSE_ERROR), str(error))
             return
+        if begins_in_thread is not None:
+            runtime = await _runtime_of(begins_in_thread, decoded, runtime)
         del message, body  # a listen request stays open for hours: release the body
         if type(decoded) is dict:
             await self._dispatch(request, decoded, runtime)  # pyright: ignore[reportUnknownArgumentType]
@@ -188,7 +200,7 @@ class HttpEndpoint(HttpGate):
         method, params = message.get("method"), message.get("params")
         if not has_modern_envelope(params):
             version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
-            # A session id was given out by the legacy era only, whatever else the request says.
+            # Only the legacy era has session ids, so that the other members of the request do not matter.
             has_session = MCP_SESSION_ID_HEADER in headers
             is_modern = version in self.server.modern_versions or (method == "server/discover" and not has_session)
             is_unknown = version is not None and not is_handshake_version(version) and not has_session
@@ -204,7 +216,7 @@ class HttpEndpoint(HttpGate):
             if type(params) is dict:
                 return self.modern.serve_request(request, message, runtime, state)
             if params is None:
-                # The check of the envelope then reports the missing keys, which says more than "invalid request".
+                # The check of the envelope then reports the missing keys: more precise than "invalid request".
                 message["params"] = {}
         try:
             kind = message_kind(message)
@@ -231,7 +243,7 @@ class HttpEndpoint(HttpGate):
         """Refuse a legacy message where only the modern era is served; the error lists the supported versions."""
         params: Any = body.get("params")
         requested: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
-        # "Versioning": the error names the supported versions, which is all that a user of a legacy client sees.
+        # "Versioning": the error names the supported versions. Legacy clients show their user nothing else.
         await self._refuse_version(request, body, requested)
 
     async def _refuse_version(self, request: IncomingRequest, body: Mapping[str, Any], requested: Any) -> None:
@@ -244,14 +256,14 @@ class HttpEndpoint(HttpGate):
             data={"supported": supported, "requested": requested},
         )
 
-    # --- rare turns -------------------------------------------------------------------------------------------------
+    # --- rare cases -------------------------------------------------------------------------------------------------
 
     async def _serve_other(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             self.health.is_draining = False
             await self.life.serve_lifespan(receive, send, self._forget)
         elif scope["type"] == "websocket":
-            # 1008: policy violation (RFC 6455, section 7.4.1). Without an answer the host would wait.
+            # 1008: policy violation (RFC 6455, section 7.4.1). Without a response the host would wait.
             await send({"type": "websocket.close", "code": 1008})
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
@@ -336,3 +348,11 @@ class HttpEndpoint(HttpGate):
     async def _forget(self) -> None:
         if self.legacy is not None:
             await self.legacy.end_sessions()
+
+
+async def _runtime_of(is_served_in_thread: Callable[[Any], bool], message: Any, runtime: Runtime) -> Runtime:
+    """Return the runtime of a request that its thread has begun; the event loop goes on if the thread cannot."""
+    if isinstance(runtime, AsyncioRuntime) and is_served_in_thread(message):
+        return ThreadRuntime(runtime)
+    await move_to_loop()
+    return runtime

@@ -8,8 +8,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from ferrule.kernel.concurrency.yielding import move_to_loop
 from ferrule.kernel.protection import hooks_of
 from ferrule.kernel.server import Server
 from ferrule.stores.blobs import probe
@@ -18,7 +19,13 @@ from ferrule.transports.asgi.context import HttpContext, HttpRefusal, raw_header
 from ferrule.transports.asgi.health import Health, ReadyCheck
 from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.asgi.replies import LastAnswer
+from ferrule.transports.asgi.public_documents import (
+    ENDPOINT_PATH_KEY,
+    PROXY_HEADERS,
+    DocumentRequest,
+    PublicDocuments,
+)
+from ferrule.transports.asgi.replies import LastAnswer, send_document
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.transports.asgi.security import SecurityPolicy
@@ -41,7 +48,7 @@ class HttpGate:
 
     Args:
         server: the served server; its protection, if any, supplies the hooks (`ferrule.kernel.protection`).
-        options: ``None`` takes the defaults.
+        options: the settings; ``None`` takes the defaults.
         paths: the endpoint's paths below the mounting prefix, the main one first; without any, that of the options.
 
     Attributes:
@@ -52,8 +59,11 @@ class HttpGate:
         life: runs the server's lifespan.
         security: the Origin and Host rules.
         health: the documents of health and readiness.
-        is_ending: a shutdown has begun; no stream is opened any more.
+        is_ending: whether a shutdown has begun; no stream is opened any more.
+        serves_public_documents: whether this kind of endpoint serves the public documents of its server.
     """
+
+    serves_public_documents: ClassVar[bool] = False
 
     def __init__(self, server: Server[Any], options: HttpOptions | None = None, *paths: str) -> None:
         options = options or HttpOptions()
@@ -74,6 +84,13 @@ class HttpGate:
         self.health = Health(self.life.start, _checks(options), options.clock)
         self._max_body_bytes = options.max_body_bytes
         beside = [*(() if server.protection is None else server.protection.document_paths(routes[0]))]
+        self._public: PublicDocuments | None = None
+        self._public_paths: frozenset[str] = frozenset()
+        if self.serves_public_documents:
+            public = self._public = server.attachments.get(PublicDocuments)  # type: ignore[type-abstract]
+            if public is not None:
+                self._public_paths = frozenset(public.paths(routes[0]))
+                beside += self._public_paths
         beside += [path for path in (options.health_path, options.ready_path) if path]
         served = [path for route in routes for path in (route, f"{route}/") if path]
         self.paths: tuple[str, ...] = tuple(dict.fromkeys([*served, *beside]))
@@ -108,7 +125,7 @@ class HttpGate:
     async def _refuse_ending(self, request: IncomingRequest) -> None:
         """Refuse a new stream during the shutdown: it would never end."""
         code = int(JsonRpcErrorCode.INTERNAL_ERROR)
-        # After a second another instance answers.
+        # After a second the load balancer sends the request to another instance.
         await request.refuse(503, code, "The server is shutting down", headers=[(b"retry-after", b"1")])
 
     def _end_with_answer(self, request: IncomingRequest) -> None:
@@ -156,10 +173,13 @@ class HttpGate:
     async def _serve_elsewhere(self, request: IncomingRequest) -> None:
         """Serve a request for another path than the endpoint's."""
         documents = self.options.documents
-        # Documents of an application win over the probes: it knows its paths.
+        # Documents of an application take precedence over the probes: the application chose their paths.
         found = None if documents is None else documents(request.context())
         if found is None:
             own = _path_below_mount(request.scope)
+            if own in self._public_paths:
+                await self._serve_public(request, own)
+                return
             if own == self.options.health_path:
                 await self.health.serve_alive(request)
                 return
@@ -171,6 +191,41 @@ class HttpGate:
         status, body, headers = found
         raw = raw_headers(headers)
         await (request.reply(status, body, raw) if body else request.reply_empty(status, raw))
+
+    @property
+    def spoken_versions(self) -> tuple[str, ...]:
+        """The protocol versions that this endpoint serves, newest first."""
+        return tuple(reversed(self.server.modern_versions))
+
+    async def _serve_public(self, request: IncomingRequest, path: str) -> None:
+        """Serve a public document, to a host that this endpoint serves."""
+        if self._public is None or not await self._join_if_repeated(request):
+            return
+        security, scope, client = self.security, request.scope, request.scope.get("client")
+        host = security.effective_host(request.headers, client)
+        refusal = security.refuse(host, None)  # any origin may read it
+        if refusal is not None:
+            await request.refuse(403, _INVALID, refusal)
+            return
+        scheme = security.effective_scheme(request.headers, client) or scope.get("scheme", "http")
+        is_own = host is not None and security.names(host)
+        # A proxy that is not trusted may have put its own name, of the inner network, in place of the public one.
+        is_behind = any(name in request.headers for name in PROXY_HEADERS) and not security.trusts(client)
+        own_path = f"{str(scope.get('root_path', '')).rstrip('/')}{self.options.path.rstrip('/')}"
+        found = self._public.answer(
+            DocumentRequest(
+                method=scope["method"],
+                path=path,
+                headers=request.headers,
+                endpoint_path=scope.get(ENDPOINT_PATH_KEY) or own_path or "/",
+                origin=f"{scheme}://{host}" if is_own and not is_behind else None,
+                versions=self.spoken_versions,
+            )
+        )
+        await send_document(request.send, scope["method"], *found)
+
+    async def _join_if_repeated(self, request: IncomingRequest) -> bool:
+        return len(request.headers) == len(request.scope["headers"]) or await self._join_headers(request)
 
     async def _authenticate(self, request: IncomingRequest, context: HttpContext | None = None) -> bool:
         authenticate = self.options.authenticate
@@ -196,6 +251,7 @@ class HttpGate:
 
     async def _start(self, request: IncomingRequest) -> Runtime | None:
         """Start the server's lifespan and return the running loop's runtime; ``None`` if the request was refused."""
+        await move_to_loop()
         try:
             await self.life.start()
         except Exception as exc:

@@ -44,7 +44,7 @@ class Health:
         clock: returns monotonic seconds.
 
     Attributes:
-        is_draining: a shutdown has begun; reset when the endpoint starts again.
+        is_draining: whether a shutdown has begun; reset when the endpoint starts again.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ must be closed by the task that opened them, and a request's task ends with its 
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import anyio
@@ -43,6 +44,10 @@ class _Run:
         self.state: Any = None
 
 
+_inside: ContextVar[tuple[_Run, ...]] = ContextVar("lifespans", default=())
+"""The runs of lifespans that the current task is part of, itself or by the task that started it."""
+
+
 class LifespanRunner:
     """The lifespan of one endpoint's server.
 
@@ -72,6 +77,9 @@ class LifespanRunner:
     async def start(self) -> None:
         """Start the lifespan unless it runs; concurrent callers wait for the same start.
 
+        Called from within that start it returns at once: an application in which the endpoint is mounted starts it, and
+        a server that exposes this application starts the application.
+
         Raises:
             Exception: the error that the lifespan raised; the next call tries again.
         """
@@ -82,19 +90,25 @@ class LifespanRunner:
             run = self._run = _Run(runtime)
             held = run
             runtime.spawn(lambda: self._hold(held))
+        elif not run.ready.is_set() and run in _inside.get():
+            return
         await run.ready.wait()
         if run.error is not None:
             raise run.error
 
     async def stop(self) -> None:
-        """Stop the lifespan and wait for its end; does nothing if it does not run on this loop."""
+        """Stop the lifespan and wait for its end; does nothing if it does not run on this loop.
+
+        Called from within the lifespan, whose end waits for the caller, it does not wait.
+        """
         run = self._run
         self._run = None
         self.running_on = None
         # An event of another loop cannot be set from here.
         if run is not None and run.runtime is current_runtime():
             run.stop.set()
-            await run.stopped.wait()
+            if run not in _inside.get():
+                await run.stopped.wait()
 
     async def serve_lifespan(
         self, receive: Receive, send: Send, before_stop: Callable[[], Awaitable[None]] | None = None
@@ -124,6 +138,7 @@ class LifespanRunner:
                 return
 
     async def _hold(self, run: _Run) -> None:
+        _inside.set((*_inside.get(), run))
         try:
             async with self._source.lifespan() as state:
                 run.state = self.state = state

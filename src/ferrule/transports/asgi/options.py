@@ -16,7 +16,7 @@ Authenticate = Callable[[HttpContext], Awaitable[Any]]
 """``async (context) -> principal``; raises `HttpRefusal` to answer 401 or 403."""
 
 Documents = Callable[[HttpContext], tuple[int, bytes, list[tuple[str, str]]] | None]
-"""What else is served beside the endpoint: a request to status, body and headers; ``None`` where there is nothing."""
+"""``(context) -> (status, body, headers)``: a document at another path than the endpoint's; ``None`` for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

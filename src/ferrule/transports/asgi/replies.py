@@ -7,7 +7,7 @@ Writers of one stream use a lock. An ASGI server may suspend inside ``send``, an
 an event inside another one, would break the connection.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -15,7 +15,18 @@ import anyio
 from ferrule.transports.asgi.runtime import Cancellable, Runtime, current_runtime
 from ferrule.wire.sse import COMMENT
 
-__all__ = ["EventStreamReply", "KeepAlive", "LastAnswer", "RawHeaders", "Receive", "Send", "send_body", "send_empty"]
+__all__ = [
+    "EventStreamReply",
+    "KeepAlive",
+    "LastAnswer",
+    "RawHeaders",
+    "Receive",
+    "Send",
+    "send_body",
+    "send_document",
+    "send_empty",
+    "send_pieces",
+]
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -39,6 +50,29 @@ async def send_body(send: Send, status: int, body: bytes, headers: RawHeaders | 
     await send({"type": "http.response.body", "body": body})
 
 
+async def send_pieces(send: Send, status: int, pieces: Sequence[bytes], headers: RawHeaders | None = None) -> None:
+    """Send a response whose JSON body is the pieces one after the other; an ASGI message for each, and no copy."""
+    all_headers = [_JSON, (b"content-length", b"%d" % sum(map(len, pieces)))]
+    if headers:
+        all_headers += headers
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    for piece in pieces[:-1]:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": pieces[-1]})
+
+
+async def send_document(send: Send, method: str, status: int, body: bytes, headers: Sequence[tuple[str, str]]) -> None:
+    """Send a response with headers of its own, the content type among them; without the body to ``HEAD``.
+
+    The length that ``HEAD`` and 304 announce is that of the response to ``GET`` (RFC 9110, 8.6), so 304 has none.
+    """
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    if status not in (204, 304):
+        raw.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+
+
 async def send_empty(send: Send, status: int, headers: RawHeaders | None = None) -> None:
     """Send a response without body."""
     all_headers = [(b"content-length", b"0")] if status != 204 else []  # RFC 9110, 8.6: never with 204
@@ -47,7 +81,7 @@ async def send_empty(send: Send, status: int, headers: RawHeaders | None = None)
 
 
 class LastAnswer:
-    """Closes the connection after a response behind which the start of the next request would be ambiguous.
+    """Closes the connection after a response if the start of the next request would be ambiguous.
 
     Two request headers cause this: with ``Upgrade`` some servers parse the body as the next request; with ``Expect`` a
     client that gets a final response immediately may send the body or not (RFC 9110, sections 7.8 and 10.1.1). `send`
@@ -55,7 +89,7 @@ class LastAnswer:
 
     Args:
         receive, send: the ASGI callables.
-        is_last: close in any case; ``False`` closes only if the response begins before the body was requested.
+        is_last: whether to close in any case; ``False`` closes only if the response begins before the body was read.
     """
 
     def __init__(self, receive: Receive, send: Send, *, is_last: bool) -> None:
@@ -127,9 +161,9 @@ class EventStreamReply:
     """One response of type ``text/event-stream``; opens with its first event.
 
     Attributes:
-        is_open: the response head was sent, so the HTTP status can no longer change.
-        is_over: closed by this side, or lost; nothing more can be written.
-        was_written: an event was written since the last check of the keep-alive.
+        is_open: whether the response head was sent; the HTTP status can then no longer change.
+        is_over: whether it was closed by this side, or lost; nothing more can be written.
+        was_written: whether an event was written since the last check of the keep-alive.
     """
 
     __slots__ = ("_busy", "_free", "_headers", "_keep_alive", "_over", "_send", "is_open", "is_over", "was_written")

@@ -1,17 +1,29 @@
 """An HTTP request with its responses, and a watch for the client's disconnect."""
 
 from collections.abc import Callable, Mapping
+from contextvars import Context, copy_context
 from typing import Any
+
+from msgspec import Struct
 
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.replies import RawHeaders, Receive, Send, send_body, send_empty
 from ferrule.transports.asgi.runtime import Cancellable, Runtime
 from ferrule.wire.jsonrpc import JsonRpcError, RequestId, encode_error
 
-__all__ = ["DisconnectWatch", "IncomingRequest"]
+__all__ = ["BEGINS_IN_THREAD_KEY", "SILENT_END_KEY", "DisconnectWatch", "IncomingRequest"]
+
+SILENT_END_KEY = "ferrule.silent_end"
+"""Key of a scope, with any value: ``receive`` never tells that the client has disconnected, so that nothing waits for
+it."""
 
 
-class IncomingRequest:
+BEGINS_IN_THREAD_KEY = "ferrule.begins_in_thread"
+"""Key of a scope whose request begins in the thread of its host, without an event loop: a function that returns whether
+a decoded message may be served there; see `ferrule.kernel.concurrency.yielding`."""
+
+
+class IncomingRequest(Struct, eq=False):
     """An HTTP request and the methods that respond to it.
 
     Attributes:
@@ -21,21 +33,20 @@ class IncomingRequest:
         principal: the result of the ``authenticate`` hook; ``None`` before it, and without one.
     """
 
-    __slots__ = ("headers", "principal", "receive", "reply_headers", "scope", "send")
+    scope: Mapping[str, Any]
+    receive: Receive
+    send: Send
+    headers: dict[str, str]
+    reply_headers: RawHeaders | None = None
+    principal: Any = None
 
-    def __init__(self, scope: Mapping[str, Any], receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-        self.headers = headers
-        self.reply_headers: RawHeaders | None = None
-        self.principal: Any = None
-
-    def context(self, session_id: str | None = None, *, can_send_request: bool = False) -> HttpContext:
+    def context(
+        self, session_id: str | None = None, *, can_send_request: bool = False, kind: str = "http"
+    ) -> HttpContext:
         """Return the facts of this request for handlers and hooks."""
         client = self.scope.get("client")
         return HttpContext(
-            "http",
+            kind,
             can_send_request,
             principal=self.principal,
             headers=self.headers,
@@ -77,7 +88,7 @@ class DisconnectWatch:
         on_gone: called once when the client disconnects.
     """
 
-    __slots__ = ("_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
+    __slots__ = ("_context", "_grace_s", "_on_gone", "_receive", "_runtime", "_watcher")
 
     def __init__(self, runtime: Runtime, receive: Receive, grace_s: float, on_gone: Callable[[], object]) -> None:
         self._runtime = runtime
@@ -85,14 +96,23 @@ class DisconnectWatch:
         self._grace_s = grace_s
         self._on_gone = on_gone
         self._watcher: Cancellable | None = None
+        self._context: Context | None = None
 
     def arm(self) -> None:
         """Start watching after the grace time; called when the handler first waits."""
-        self._watcher = self._runtime.call_later(self._grace_s, self.start)
+        self._context = copy_context()
+        # A cancelled timer stays in the heap of its loop, with its context: in that of the call it would keep all of
+        # the request for the grace time.
+        self._watcher = Context().run(self._runtime.call_later, self._grace_s, self._start)
+
+    def _start(self) -> None:
+        if self._context is not None:
+            self._context.run(self.start)
 
     def stop(self) -> None:
         """Stop watching; called when the response was sent."""
         self._on_gone = _nothing  # the callback references the exchange, which references this watch: a cycle
+        self._context = None
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None

@@ -8,15 +8,26 @@ the program.
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import WeakSet
 
 import anyio
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["AsyncioRuntime", "Cancellable", "EndableWait", "Runtime", "TrioRuntime", "current_runtime"]
+__all__ = [
+    "AsyncioRuntime",
+    "Cancellable",
+    "EndableWait",
+    "Runtime",
+    "ThreadRuntime",
+    "TrioRuntime",
+    "current_runtime",
+]
 
 log = logging.getLogger("ferrule.http")
 
@@ -31,10 +42,11 @@ class AsyncioRuntime:
     """Tasks and timers of an asyncio (or uvloop) loop.
 
     Attributes:
-        is_live: whether its loop still runs; another loop may have replaced it (serverless hosts, tests).
+        is_live: whether its loop still runs; another loop may have replaced it (serverless hosts, tests). ``False`` in
+            a forked child, where the loop itself still says that it runs.
     """
 
-    __slots__ = ("_tasks", "is_live", "loop")
+    __slots__ = ("__weakref__", "_tasks", "is_live", "loop")
 
     def __init__(self, loop: "asyncio.AbstractEventLoop") -> None:
         self.loop = loop
@@ -42,6 +54,7 @@ class AsyncioRuntime:
         self.is_live: Callable[[], bool] = loop.is_running
         # asyncio has only weak references to tasks; without this set a waiting task could be garbage-collected.
         self._tasks: set[asyncio.Task[object]] = set()
+        _of_loops.add(self)
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
         """Call ``callback`` once, ``delay_s`` seconds from now, in the loop's thread."""
@@ -71,11 +84,58 @@ class AsyncioRuntime:
             log.error("a background step of the HTTP endpoint failed", exc_info=error)
 
 
-class TrioRuntime:
-    """The same on trio, where a bare task is a system task under a scope of its own.
+_of_loops: WeakSet[AsyncioRuntime] = WeakSet()
+
+
+def _is_not_live() -> bool:
+    """Return ``False``: what `AsyncioRuntime.is_live` says in a forked child."""
+    return False
+
+
+def _forget_loops() -> None:
+    """Note in a forked child that the loops of its parent do not run: no thread of the child runs them."""
+    for each in _of_loops:
+        each.is_live = _is_not_live
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget_loops)
+
+
+class ThreadRuntime(AsyncioRuntime):
+    """The runtime of a request that its thread serves (`ferrule.kernel.concurrency.yielding`).
+
+    Its methods are called only after the event loop has gone on with the request.
 
     Attributes:
-        loop: ``None``: there is no asyncio loop.
+        loop: ``None``; no code may look for a task of the event loop before.
+    """
+
+    __slots__ = ("_of_loop",)
+
+    def __init__(self, of_loop: AsyncioRuntime) -> None:
+        self._of_loop = of_loop
+        self.loop: Any = None
+        self.is_live = of_loop.is_live
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Cancellable:
+        return self._of_loop.call_later(delay_s, callback)
+
+    def call_from_signal(self, callback: Callable[[], object]) -> None:
+        self._of_loop.call_from_signal(callback)
+
+    def current_task(self) -> "asyncio.Task[Any] | None":
+        return self._of_loop.current_task()
+
+    def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
+        return self._of_loop.spawn(function)
+
+
+class TrioRuntime:
+    """Tasks and timers on trio: a task without a nursery is a system task with a cancel scope of its own.
+
+    Attributes:
+        loop: always ``None``, since there is no asyncio loop.
     """
 
     __slots__ = ("_token",)
@@ -83,7 +143,7 @@ class TrioRuntime:
     loop = None
 
     def __init__(self) -> None:
-        import trio  # lazy: only a program that runs on trio has it
+        import trio  # imported here: only programs on trio have it
 
         self._token = trio.lowlevel.current_trio_token()
 
@@ -111,6 +171,7 @@ class TrioRuntime:
         return self.spawn(wait_and_call)
 
     def spawn(self, function: Callable[[], Awaitable[object]]) -> Cancellable:
+        """Run ``function()`` in a system task with the caller's context variables, as a task of asyncio has them."""
         import trio
 
         scope = anyio.CancelScope()
@@ -119,7 +180,7 @@ class TrioRuntime:
             with scope:
                 await _logged(function)
 
-        trio.lowlevel.spawn_system_task(scoped)
+        trio.lowlevel.spawn_system_task(scoped, context=copy_context())
         return scope
 
 
@@ -140,7 +201,7 @@ _runtime: Runtime | None = None
 def current_runtime() -> Runtime:
     """Return the runtime of the loop that runs the caller; one object per loop, kept while the loop stays the same."""
     global _runtime
-    import asyncio  # lazy: a trio program need not pay for it
+    import asyncio  # imported here: a program on trio does not need it
 
     try:
         loop = asyncio.get_running_loop()
@@ -156,8 +217,8 @@ def current_runtime() -> Runtime:
 class EndableWait:
     """A wait of one task that another task may end; reusable for the next wait.
 
-    The wait is ended by a cancellation that is absorbed here: the waiting task continues and is not marked as
-        cancelled.
+    The wait is ended by a cancellation that is absorbed here: the waiting task continues and does not count as
+    cancelled.
     """
 
     __slots__ = ("_cancellations", "_scope", "_task", "_was_ended")
@@ -169,7 +230,7 @@ class EndableWait:
         self._was_ended = False
 
     async def run(self, work: Awaitable[object]) -> bool:
-        """Await ``work``; ``False`` when it was ended."""
+        """Await ``work``; return whether it was awaited to its end, and not ended by `end`."""
         self._was_ended = False
         runtime = current_runtime()
         if isinstance(runtime, TrioRuntime):
@@ -203,7 +264,7 @@ class EndableWait:
             return
         if self._task is not None:
             self._was_ended = True
-            # The count before this cancellation tells apart one that comes from outside at the same time.
+            # The count before this cancellation: a higher one afterwards means that another came from outside.
             self._cancellations = self._task.cancelling()
             self._task.cancel()
         elif self._scope is not None:

@@ -12,10 +12,10 @@ setting               Host                                    Origin, when prese
 nothing               any                                     none
 ``loopback=True``     localhost, 127.0.0.0/8, ::1             the same names, any scheme and port
 ``allowed_hosts=``    the listed names                        a listed name that equals the request's own Host
-``allowed_origins=``  as without                              the listed ones as well
+``allowed_origins=``  no change                               the listed ones as well
 ====================  ======================================  =======================================================
 
-A forwarded header (see `ferrule.transports.asgi.forwarded`) is used only if the peer of the socket is one of
+A forwarded header (see `ferrule.transports.asgi.headers.forwarded`) is used only if the peer of the socket is one of
 ``trusted_proxies``, because any client can send one.
 """
 
@@ -24,7 +24,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ferrule.transports.asgi.forwarded import forwarded_chain, forwarded_host, forwarded_scheme
+from ferrule.transports.asgi.headers.forwarded import forwarded_chain, forwarded_host, forwarded_scheme
 
 __all__ = ["SecurityPolicy", "is_loopback_name", "split_host"]
 
@@ -135,6 +135,15 @@ class SecurityPolicy:
         if self._hosts is not None and any(_host_matches(pattern, name, port) for pattern in self._hosts):
             return True
         return self._loopback and is_loopback_name(name)
+
+    def names(self, host: str) -> bool:
+        """Return whether a host is certainly this server's own: a loopback name, or one that an entry names.
+
+        ``"*"`` names none: with it, a client may write any host.
+        """
+        name, port = split_host(host)
+        listed = [pattern for pattern in self._hosts or () if pattern != "*"]
+        return bool(name) and (is_loopback_name(name) or any(_host_matches(each, name, port) for each in listed))
 
     def origin_passes(self, origin: str, host: str | None) -> bool:
         """Return whether a present ``Origin`` is allowed for a request to ``host``."""

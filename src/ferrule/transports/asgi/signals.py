@@ -4,8 +4,8 @@ By the ASGI specification ``lifespan.shutdown`` is sent after the last connectio
 end by themselves: uvicorn without ``--timeout-graceful-shutdown`` waits forever, also on reload. So the endpoint
 handles the signals that end a process before the server's own handler, and ends its streams.
 
-Nothing is done if no handler for SIGTERM is set (own programs, tests), outside the main thread, and under
-`ferrule.transports.hosting.uvicorn_server`, which ends the streams itself.
+This module does nothing if no handler for SIGTERM is set (programs without a server of their own, tests), outside the
+main thread, and under `ferrule.transports.hosting.uvicorn_server`, which ends the streams itself.
 
 Other code may have wrapped this handler and call it after `ShutdownSignals.leave`; it then does nothing.
 """
@@ -25,7 +25,7 @@ class EndsStreams(Protocol):
     """An HTTP server that can end the streams of its applications before it shuts down.
 
     Attributes:
-        ends_streams: whether it does.
+        ends_streams: whether it ends them.
     """
 
     ends_streams: bool
@@ -67,7 +67,7 @@ class ShutdownSignals:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, (handler, before) in self._before.items():
-            # Otherwise another program part has set its own since, which must stay.
+            # Otherwise another part of the program has set a handler since, which must stay.
             if signal.getsignal(number) is handler:
                 signal.signal(number, before)
         self._before.clear()

@@ -1,14 +1,16 @@
 """The transports that ``run`` and ``run_async`` know by name; a new transport adds its class and an entry here.
 
-`MCPServer.run` and `ferrule.transports.hosting.running.run` both look here. Each method imports what it needs: a server
-on stdio loads nothing of HTTP.
+`MCPServer.run` and `ferrule.transports.hosting.running.run` both use this table. Each method imports the modules of its
+transport, so that a server on stdio loads no module of HTTP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from ferrule._imports import without_collector
 from ferrule._options import check_options
 
 if TYPE_CHECKING:
@@ -48,9 +50,9 @@ class NamedTransport(Protocol):
 
         Args:
             server: the low-level server.
-            make: for HTTP.
-            host, port: for HTTP; port 0 takes a free one.
-            options: checked by `check`.
+            make: returns the HTTP endpoint; not used by stdio.
+            host, port: the address for HTTP; port 0 means a free port.
+            options: the options of the transport, which `check` has accepted.
 
         Raises:
             OSError: the address cannot be bound.
@@ -68,13 +70,15 @@ class _Stdio:
     has_workers = False
 
     def check(self, call: str, options: Mapping[str, Any], *also: str) -> None:
-        if options:  # the import of the names is spared at each start
+        if options:  # imported only then: a start without options saves the import
             from ferrule.transports.hosting.options import StdioOptions
 
             check_options(f'{call}("stdio")', options, StdioOptions)
 
     def run(self, server: Server[Any], make: MakeEndpoint, host: str, port: int, options: dict[str, Any]) -> None:
-        from ferrule.transports.stdio.server import run_stdio
+        with without_collector():
+            import_module("asyncio")  # which the next one imports where it runs
+            from ferrule.transports.stdio.server import run_stdio
 
         run_stdio(server, **options)
 

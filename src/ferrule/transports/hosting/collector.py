@@ -23,7 +23,7 @@ def patient_collector() -> Generator[None]:
     thresholds = gc.get_threshold()
     if thresholds[0]:  # 0: the program has turned the collector off
         gc.set_threshold(max(thresholds[0], _THRESHOLD), *thresholds[1:])
-    # Modules and classes live as long as the process: to traverse them in each full collection is wasted.
+    # Modules and classes exist as long as the process: a full collection need not examine them.
     gc.freeze()
     try:
         yield

@@ -15,8 +15,8 @@ It also separates requests where the parser and uvicorn do not (RFC 9112, sectio
 The class stays a small subclass of uvicorn's. An own class on httptools was measured (10 µs instead of 15 per request
 of an empty application); using a maintained HTTP server is worth more than 5 µs.
 
-Nothing here runs in each request: the limits apply in rare states only (an incomplete head, a body that is still
-arriving, a full send buffer), and a request that arrives in one piece is in none of them.
+No code of this module runs in each request: the limits apply in rare states only (an incomplete head, a body that is
+still arriving, a full send buffer), and a request that arrives in one piece is in none of them.
 """
 
 import functools
@@ -33,11 +33,11 @@ __all__ = ["BoundsWriting", "HttpLimits", "protocol_class"]
 
 _TOO_LARGE: Final = b"The request's headers are too large."
 _READ_BYTES: Final = 120 * 1024
-"""Bytes of one read: more than a head may have, and less than what the allocator of the system maps anew each time."""
+"""Maximum bytes of one read: more than a head may have, and so few that the allocator does not map memory each time."""
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
-"""Bytes that may still arrive of a chunked body after the response to its request."""
+"""Maximum bytes of a chunked body that may arrive after the response to its request."""
 _MAX_PIPELINED: Final = 16
-"""Requests of one connection that may wait; no more data is read meanwhile. A single read may contain more."""
+"""Maximum number of waiting requests of one connection, above which no data is read; one read may contain more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class HttpLimits:
 
 @runtime_checkable
 class BoundsWriting(Protocol):
-    """A connection with a limit for clients that do not read; of `protocol_class`, not uvicorn's WebSockets."""
+    """A connection with a limit for clients that do not read: of `protocol_class`, but not uvicorn's WebSockets."""
 
     def hurry(self, timeout_s: float) -> None:
         """Close the connection if the client leaves a response unread for longer than ``timeout_s`` seconds."""

@@ -24,6 +24,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ferrule._imports import without_collector
 from ferrule.transports.asgi.security import is_loopback_name
 from ferrule.transports.hosting.collector import patient_collector
 from ferrule.transports.hosting.http_protocol import BoundsWriting, HttpLimits, protocol_class
@@ -90,7 +91,8 @@ def run_http(
         pass
     else:
         new_event_loop = uvloop.new_event_loop
-    importlib.import_module("uvicorn")  # before `gc.freeze` excludes the existing objects from collections
+    with without_collector():
+        importlib.import_module("uvicorn")  # before `gc.freeze` excludes the existing objects from collections
 
     with patient_collector(), asyncio.Runner(loop_factory=lambda: outliving_exits(new_event_loop())) as runner:
         try:

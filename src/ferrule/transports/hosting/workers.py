@@ -106,7 +106,7 @@ def load_target(target: str) -> Any:
 
 @dataclass(slots=True)
 class _Worker:
-    """One child."""
+    """One worker process, as the supervisor sees it."""
 
     number: int
     process: subprocess.Popen[bytes]
@@ -118,7 +118,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Slot:
-    """The place of one worker, whose process changes with each restart."""
+    """The position of one worker; each restart puts another process there."""
 
     number: int
     worker: _Worker | None = None
@@ -203,7 +203,7 @@ class _Supervisor:
         self._reloads = True
         self._to_replace = list(self._slots)
 
-    # -- one look -------------------------------------------------------------------------------------------------
+    # -- one check -------------------------------------------------------------------------------------------------
 
     def _tend(self) -> None:
         for slot in self._slots:
@@ -290,7 +290,9 @@ class _Supervisor:
         os.close(write_fd)
         assert process.stdin is not None
         try:
-            process.stdin.write(self._message)  # and left open: its end tells the worker that the supervisor has ended
+            process.stdin.write(
+                self._message
+            )  # and left open: the worker sees by its end that the supervisor has ended
             process.stdin.flush()
         except BrokenPipeError:  # it has ended already; the next check notices it
             log.debug("worker %d ended before it read its settings", number)
@@ -334,7 +336,7 @@ def main(ready_fd: int) -> None:
     """Run a worker.
 
     Args:
-        ready_fd: written to when the worker serves.
+        ready_fd: the descriptor that the worker writes to when it serves.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Unpickling is safe here: only the supervisor has the other end of this pipe.

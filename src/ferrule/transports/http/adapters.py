@@ -26,17 +26,17 @@ def adapt_http_client(client: Any) -> HttpClient:
     """Return an `HttpClient` for the object that a user passed as ``http=``.
 
     Raises:
-        TypeError: it is of no known kind.
+        TypeError: the object is not a client of a known library, and lacks the methods of `HttpClient`.
     """
     module = type(client).__module__.partition(".")[0]
-    # These libraries are not imported here: the methods tell their clients apart, subclasses included.
+    # Recognized by their methods: these libraries are not imported here, and subclasses must be recognized too.
     if module in ("httpx", "httpx2") or (hasattr(client, "build_request") and hasattr(client, "send")):
         return _Httpx(client)
     if module == "aiohttp":
         import aiohttp
 
         return AiohttpAdapter(client, timeout=aiohttp.ClientTimeout(total=None))  # the default ends streams at 300 s
-    # Any object with the methods of `HttpClient` will do.
+    # Any object with the methods of `HttpClient`, such as one of a test.
     if callable(getattr(client, "open", None)) and callable(getattr(client, "aclose", None)):
         return cast("HttpClient", client)
     raise TypeError(
@@ -100,7 +100,7 @@ class _HttpxResponse:
 
 
 class AiohttpAdapter:
-    """aiohttp.ClientSession.
+    """An `HttpClient` that uses an ``aiohttp.ClientSession``.
 
     Args:
         session: the session, which is not closed here.
@@ -120,7 +120,7 @@ class AiohttpAdapter:
             self._options["timeout"] = timeout
 
     async def open(self, request: HttpClientRequest, url: Any = None) -> HttpResponse:
-        """See `HttpClient`; ``url``: the parsed URL of the request, if there is one."""
+        """Send a request; see `HttpClient.open`. ``url``: the URL of the request, parsed; ``None`` to parse it here."""
         try:
             response = await self._session.request(
                 request.method,
@@ -139,7 +139,7 @@ class AiohttpAdapter:
 
 
 class AiohttpResponse:
-    """See `HttpResponse`."""
+    """An `HttpResponse` of aiohttp."""
 
     __slots__ = ("_in_use", "_proxy", "_response", "_url", "status")
 
@@ -153,12 +153,12 @@ class AiohttpResponse:
 
     @property
     def content_type(self) -> str:
-        """The header of that name; empty if there is none."""
+        """The header ``content-type``; empty without it."""
         return cast("str", self._response.headers.get("content-type", ""))
 
     @property
     def has_ended(self) -> bool:
-        """Whether the whole body has been given."""
+        """Whether the whole body has been returned."""
         return cast("bool", self._response.content.at_eof())
 
     @property
@@ -200,7 +200,7 @@ _NOT_CONNECTED: Final = {
 
 
 def _reason(error: Exception) -> str:
-    """Return the cause of an error as text; that of the system, if known: aiohttp's text repeats the address."""
+    """Return the cause of an error as text: that of the system if known, because aiohttp's repeats the address."""
     cause = getattr(error, "os_error", None)  # aiohttp's errors of connecting have it
     if isinstance(cause, ConnectionError) and cause.errno:
         return os.strerror(cause.errno)

@@ -78,7 +78,7 @@ class AiohttpClient:
         try:
             parsed: Any = URL(url)
         except ValueError:
-            parsed = url  # aiohttp says what is wrong with it
+            parsed = url  # aiohttp raises the error that names the fault
         found = self._ways[url] = (parsed, AiohttpAdapter(session, proxy=proxy, in_use=self._in_use))
         return found
 

@@ -41,9 +41,9 @@ class HttpClientRequest:
 
     Attributes:
         method: ``"POST"``, ``"GET"`` or ``"DELETE"``.
-        url: absolute, ``http`` or ``https``.
-        headers: lower-case names; one value per name.
-        body: the whole body; ``b""``: none.
+        url: the absolute URL, ``http`` or ``https``.
+        headers: headers by lower-case name; one value for each.
+        body: the whole body; ``b""`` for none.
     """
 
     method: str
@@ -105,7 +105,7 @@ class HttpClient(Protocol):
     """Sends requests. It follows no redirects and raises for no status; it may keep cookies."""
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
-        """Send a request and wait for the head of its answer.
+        """Send a request, and return the head of its response.
 
         Raises:
             HttpConnectFailed: no connection was made; the server has not seen the request.
@@ -122,7 +122,7 @@ class HttpConnectFailed(LocalError):
     """No connection to the server could be made: name, network, TLS or proxy.
 
     Attributes:
-        url: where to, without query and credentials.
+        url: the URL of the request, without query and credentials.
     """
 
     def __init__(self, url: str, why: str) -> None:
@@ -131,11 +131,11 @@ class HttpConnectFailed(LocalError):
 
 
 class HttpConnectionLost(ConnectionClosed):
-    """The connection ended before the answer did.
+    """The connection ended before the response was complete.
 
     Attributes:
         url: the URL of the request, without query and credentials.
-        was_silent: no byte of an answer had arrived. The request may still have been served.
+        was_silent: whether no byte of a response had arrived. The request may have been served all the same.
     """
 
     def __init__(self, url: str, why: str, *, was_silent: bool) -> None:
@@ -156,9 +156,9 @@ class TlsOptions:
         ca_file: PEM file with the trusted certificates instead of the system's (without it ``SSL_CERT_FILE`` and
             ``SSL_CERT_DIR`` apply).
         client_cert_file: PEM file with the certificate chain of this client.
-        client_key_file: PEM file with its key; ``None``: it is in ``client_cert_file``.
+        client_key_file: PEM file with its key; ``None`` if the key is in ``client_cert_file``.
         client_key_password: the password of that key.
-        verify: ``False`` accepts any certificate. For experiments on one machine only.
+        verify: ``False`` accepts any certificate; for experiments on one machine only.
     """
 
     ca_file: str | None = None
@@ -190,9 +190,9 @@ class HttpClientOptions:
 
     Attributes:
         tls: `TlsOptions`, a ready ``ssl.SSLContext``, or ``None`` for the system's trust.
-        proxy: URL of an HTTP proxy (``http://user:password@host:port``), ``None`` for none, or ``"env"`` for what
-            ``HTTPS_PROXY``, ``http_proxy``, ``ALL_PROXY`` and ``NO_PROXY`` say. Settings of macOS and Windows are
-            not read.
+        proxy: URL of an HTTP proxy (``http://user:password@host:port``), ``None`` for none, or ``"env"`` for the
+            variables ``HTTPS_PROXY``, ``http_proxy``, ``ALL_PROXY`` and ``NO_PROXY``. Settings of macOS and Windows
+            are not read.
         connect_timeout_s: seconds for name resolution, TCP, proxy and TLS together.
         keep_alive_s: seconds that an idle connection is kept.
         max_idle: idle connections kept per origin.

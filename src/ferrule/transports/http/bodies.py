@@ -21,7 +21,7 @@ async def read_all(response: HttpResponse, max_bytes: int) -> bytes:
     """Return the whole body.
 
     Raises:
-        ConnectionClosed: it is longer than ``max_bytes``.
+        ConnectionClosed: the body is longer than ``max_bytes``.
     """
     first = await response.receive()
     if not first:

@@ -39,7 +39,6 @@ from ferrule.transports.http.backend import (
 from ferrule.transports.http.bodies import finish, read_all, read_some
 from ferrule.transports.http.errors import (
     HttpAuth,
-    HttpCallOptions,
     HttpRemoteError,
     HttpStatusError,
     SessionLost,
@@ -79,7 +78,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HttpAuth",
-    "HttpCallOptions",
     "HttpRemoteError",
     "HttpStatusError",
     "SessionLost",
@@ -107,14 +105,10 @@ class _Asked(ProgressSender):
     __slots__ = ("_http", "cancel_requested", "request_id", "transport")
 
     def __init__(self, http: StreamableHttp, request_id: RequestId | None, params: Mapping[str, Any] | None) -> None:
+        super().__init__(params)
         self._http = http
-        self._gate = None
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
         self.request_id = request_id
         self.transport = http.transport
-        self.progress_params = params
         self.cancel_requested = False
 
     @property
@@ -131,16 +125,16 @@ class _Asked(ProgressSender):
 
 
 class StreamableHttp:
-    """One endpoint. It may be made, used and closed in any task.
+    """The channel to one endpoint. It may be made, used and closed in any task.
 
     Args:
         url: the URL of the endpoint.
-        http: sends the requests.
+        http: sends the HTTP requests.
         on_request: serves requests of the server (legacy).
-        on_notify: handles its notifications.
-        background: runs its tasks.
-        headers: added to every request.
-        auth: credentials.
+        on_notify: handles notifications of the server.
+        background: runs the tasks of this channel.
+        headers: headers to add to every request.
+        auth: the credentials; ``None`` for none.
         max_message_bytes: larger responses and events are refused.
 
     Attributes:
@@ -181,7 +175,7 @@ class StreamableHttp:
         self._deadlines: Deadlines | None = None
         # No compression: a proxy or server that compresses would buffer an event stream.
         self._base = {"content-type": "application/json", "accept": _ACCEPT, "accept-encoding": "identity"}
-        # The user's headers win.
+        # The user's headers take precedence.
         self._base.update({name.lower(): value for name, value in (headers or {}).items()})
 
     @property
@@ -224,21 +218,22 @@ class StreamableHttp:
         return self._ids.next()
 
     def call_headers(self, name: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the headers of a ``tools/call`` with this name and ``_meta``; they hold while the session does."""
+        """Return the headers of a ``tools/call`` with this name and ``_meta``; valid as long as the session."""
         return self._headers_for("tools/call", {"name": name, "_meta": meta} if meta else {"name": name}, None)[0]
 
     async def send_plain(
         self, id: int, headers: Mapping[str, str], body: bytes, options: CallOptions
     ) -> ToolResult | dict[str, Any]:
-        """Send a prepared ``tools/call``, on asyncio, and return its result: typed, if it has the usual form.
+        """Send an encoded ``tools/call``, on asyncio, and return its result: typed if it has the usual form.
 
         Args:
             id: the id of the request.
-            headers: see `call_headers`.
-            body: the request.
-            options: the time-out; nothing else.
+            headers: the result of `call_headers`.
+            body: the encoded request.
+            options: the time-outs; other options are ignored.
 
-        Raises: as `send_raw_request`.
+        Raises:
+            LocalError, RemoteError: as `send_raw_request`.
         """
         if self._is_closed:
             raise ConnectionClosed(f"The connection to {self._where} is closed")
@@ -649,7 +644,10 @@ class StreamableHttp:
             self._listening = self._background.start(stream.run(), "ferrule-listen")
 
     async def wait_listening(self, timeout_s: float) -> None:
-        """Wait until the server has answered the GET, in any way: its earlier requests may be lost."""
+        """Wait until the server has responded to the GET, for ``timeout_s`` seconds at most.
+
+        Requests that the server sends before that may be lost.
+        """
         with anyio.move_on_after(timeout_s):
             await self._first_listen.wait()
 
@@ -700,7 +698,7 @@ class StreamableHttp:
 def _plain_result(data: bytes, id: int) -> ToolResult | None:
     try:
         answer = decode_plain_answer(data)
-    except Exception:  # not plain
+    except Exception:  # not a result of the usual form
         return None
     return plain_result(answer, data) if answer.id == id else None
 

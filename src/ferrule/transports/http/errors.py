@@ -6,13 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol, runtime_checkable
 
-from ferrule.kernel.dispatch import CallOptions
 from ferrule.protocol.errors import LocalError, RemoteError
 from ferrule.transports.http.backend import HttpClientRequest, without_secrets
 
 __all__ = [
     "HttpAuth",
-    "HttpCallOptions",
     "HttpRemoteError",
     "HttpStatusError",
     "ObservesAnswers",
@@ -23,16 +21,12 @@ __all__ = [
 _QUOTE_CHARS: Final = 300
 
 
-HttpCallOptions = CallOptions
-"""`CallOptions` with ``headers``, which every channel accepts and only HTTP sends."""
-
-
 @runtime_checkable
 class HttpAuth(Protocol):
     """Credentials for requests. Its methods may be called concurrently, and never while a lock is held."""
 
     async def headers(self, request: HttpClientRequest) -> Mapping[str, str]:
-        """Return headers to add, usually ``authorization``."""
+        """Return the headers to add to a request, usually ``authorization``."""
         ...
 
     async def challenged(self, request: HttpClientRequest, status: int, headers: Mapping[str, str]) -> bool:
@@ -129,10 +123,11 @@ MAX_RETRY_S: Final = 3600.0
 
 
 def retry_delay_s(attempt: int, *, hint_ms: int | None, cap_s: float = 30.0) -> float:
-    """Return seconds to wait before reopening an event stream.
+    """Return the seconds to wait before an event stream is opened again.
 
-    A server's ``retry`` field wins over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE polling"),
-    within `MIN_RETRY_S` and `MAX_RETRY_S`: with ``retry: 0`` a client would reconnect thousands of times per second.
+    A server's ``retry`` field takes precedence over back-off (WHATWG HTML, "Server-sent events"; 2025-11-25, "SSE
+    polling"), within `MIN_RETRY_S` and `MAX_RETRY_S`: with ``retry: 0`` a client would reconnect thousands of times
+    per second.
 
     Args:
         attempt: 0 for the first reconnect.

@@ -3,9 +3,9 @@
 A stream that ends is opened again from its last event. How often depends on how it ended:
 
 * closed by the server without a message, five times in a row: never again;
-* the server has none (404, 405 and their like, or something that is not an event stream): never again;
+* the server has no such stream (404, 405, 406, 410, 501, or a response that is not an event stream): never again;
 * refused in another way (4xx): five times, with back-off;
-* a passing failure (5xx, 429, no connection): five times with back-off, then once a minute.
+* a temporary failure (5xx, 429, no connection): five times with back-off, then once a minute.
 
 404 does not mean here that the session has ended: many servers route POST only.
 """
@@ -48,13 +48,13 @@ class StandingStream:
     """The stream of one session; `run` is its task.
 
     Args:
-        url: for the log.
-        open_get: sends a GET that resumes after an event id (``""``: from now on).
+        url: the URL of the endpoint, for the log.
+        open_get: sends a GET that resumes after an event id; ``""`` for new events only.
         take: called with each event that has data.
         max_bytes: larger events are skipped.
 
     Attributes:
-        is_answered: set once the server has answered the first GET, either way.
+        is_answered: an event that is set when the server has responded to the first GET, with a stream or an error.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class _StreamOutcome:
     Attributes:
         count: number of received messages.
         is_open: whether it was opened.
-        failed: why it was not opened, or broke; empty if the server closed it.
+        failed: the reason why it was not opened, or broke; empty if the server closed it.
         is_final: whether the server has no such stream at all.
         is_refusal: whether the server refused the request (4xx), which a later attempt will hardly change.
         after_s: seconds to wait before the next attempt, if the server requested that.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions, OnProgress
-from ferrule.kernel.questions import pause_timeout_during_progress
+from ferrule.kernel.outbound_request import pause_timeout_during_progress
 from ferrule.protocol.errors import LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import JsonRpcError
 
@@ -27,13 +27,12 @@ T = TypeVar("T")
 class Flight:
     """One request in flight.
 
-    ``is_plain``: a result of the usual form is decoded to its type at once; see `ferrule.wire.plain_answers`.
-
     Attributes:
+        is_plain: whether a result of the usual form is decoded to its type at once; see `ferrule.wire.plain_answers`.
         id: the id of the request, and its progress token.
-        scope: ends the wait: by a time-out, or because ``stray`` or ``reason`` is set.
+        scope: the cancel scope of the wait; it ends the wait at a time-out, and when ``stray`` or ``reason`` is set.
         stray: the response, if it came on another stream.
-        reason: error with which the request ended early; ``None`` for a time-out.
+        reason: the error that ended the request early; ``None`` for a time-out.
         reader: the reader of its last stream, with the event id to resume from.
         lost: the error that broke that stream.
     """
@@ -84,7 +83,7 @@ class Flight:
             self.scope.deadline = min(self.cap_at, now + (float("inf") if self.timeout_s is None else self.timeout_s))
 
     async def progressed(self, params: Mapping[str, Any]) -> None:
-        """Handle a progress notification: restart the time-out, if that is wanted, and call the callback."""
+        """Handle a progress notification: call the callback, and restart the time-out with ``reset_on_progress``."""
         wait_s = float("inf") if self.timeout_s is None else self.timeout_s
         callback = pause_timeout_during_progress(self.scope, wait_s, self.cap_at, self.resets, self.on_progress)
         await _call_progress(callback, params)
@@ -107,7 +106,7 @@ async def _call_progress(on_progress: OnProgress, params: Mapping[str, Any]) -> 
 
 
 async def off_the_clock(flight: Flight | None, work: Awaitable[T]) -> T:
-    """Await work whose time does not count for the time-outs of the call, such as a sign-in; return its result."""
+    """Await work that pauses the time-outs of the call, such as a sign-in; return its result."""
     if flight is None or flight.scope.deadline == float("inf"):
         return await work
     deadline, began = flight.scope.deadline, anyio.current_time()

@@ -47,8 +47,8 @@ class HttpSender:
     """Sends the requests of one connection.
 
     Args:
-        http: sends them.
-        auth: credentials; ``None``: there are none.
+        http: sends the HTTP requests.
+        auth: the credentials; ``None`` for none.
     """
 
     def __init__(self, http: HttpClient, auth: HttpAuth | None) -> None:
@@ -62,8 +62,8 @@ class HttpSender:
     ) -> HttpResponse:
         """Send one request with credentials, follow redirects within the origin, and return the response.
 
-        A redirect to another origin, one that changes the method, one with credentials in its URL, and one above
-        `MAX_REDIRECTS` are not followed but returned.
+        A redirect to another origin (but from ``http`` to ``https`` on the default ports), one that changes the method,
+        one with credentials in its URL, and one above `MAX_REDIRECTS` are not followed but returned.
 
         Args:
             method, url, headers, body: the method, the URL, the headers and the body of the request.

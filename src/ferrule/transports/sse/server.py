@@ -19,10 +19,10 @@ from ferrule.kernel.dispatch import StreamMessage
 from ferrule.kernel.runner import serve_loop
 from ferrule.kernel.server import Server
 from ferrule.transports.asgi.context import HttpContext
-from ferrule.transports.asgi.forwarded import forwarded_prefix
 from ferrule.transports.asgi.gate import HttpGate
+from ferrule.transports.asgi.headers.forwarded import forwarded_prefix
+from ferrule.transports.asgi.headers.media import accepts, is_json_content_type
 from ferrule.transports.asgi.legacy.sessions import new_session_id
-from ferrule.transports.asgi.media import accepts, is_json_content_type
 from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, Receive, Send
 from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
@@ -227,7 +227,7 @@ class SseEndpoint(HttpGate):
         except InvalidMessage as error:
             await request.refuse(400, error.code, str(error), id=error.id)
             return
-        context = request.context(session_id, can_send_request=True)
+        context = request.context(session_id, can_send_request=True, kind="sse")
         try:
             await inbox.send.send(StreamMessage(message, context))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):

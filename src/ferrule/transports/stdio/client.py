@@ -104,7 +104,7 @@ StderrMode: TypeAlias = "Literal['capture', 'inherit'] | Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """How to start a server that uses its stdin and stdout.
+    """The command and the options to start a server that uses its stdin and stdout.
 
     Attributes:
         command: the program; a name without a folder is looked up in PATH.
@@ -143,8 +143,8 @@ class ServerStartFailed(LocalError):
     """A server process could not be started.
 
     Attributes:
-        server: its label.
-        program: the server that was to be started.
+        server: the label of the server.
+        program: the settings with which it was to be started.
     """
 
     def __init__(self, server: StdioServer, why: str) -> None:
@@ -157,8 +157,8 @@ class ServerProcessEnded(ConnectionClosed):
     """A server process ended, or closed its stdout, while it was still needed.
 
     Attributes:
-        server: its label.
-        program: the server that was started.
+        server: the label of the server.
+        program: the settings with which it was started.
         returncode: exit status, negative for a signal; ``None`` if it is not known (yet).
         stderr: the last lines of its stderr; empty if it was not captured.
         after_s: seconds since it was started.
@@ -208,6 +208,8 @@ class ServerProcess:
             and logged once per kind. At the end it raises `anyio.EndOfStream`, caused by a `ServerProcessEnded` unless
             this side closed.
         write_stream: `send` writes each message.
+        is_deaf: whether the process has closed its input, or has ended.
+        is_closing: whether `aclose` was called.
     """
 
     def __init__(self, server: StdioServer) -> None:
@@ -217,12 +219,12 @@ class ServerProcess:
         self._tail = LineTail(_STDERR_TAIL_BYTES)
         self._stderr_watch: Watch | None = None
         self._stderr: NonBlockingFd | None = None
-        self._is_closing = False
+        self.is_closing = False
         self._closed = anyio.Event()
         self._process = _start(server, self._on_exit)
         stdin, stdout, stderr = self._process.take_pipes()
         self._reader, self._writer = _open_pair(stdout, stdin, server.max_message_bytes)
-        self._is_deaf = False
+        self.is_deaf = False
         self._deaf_timer: Watch | None = None
         self._stdin_watch = self._watch_stdin(stdin)
         self._writer.outbox.on_broken = self._on_deaf
@@ -246,16 +248,6 @@ class ServerProcess:
         """The last 16 KiB of its stderr; empty if it is not captured."""
         return self._tail.text()
 
-    @property
-    def is_deaf(self) -> bool:
-        """Whether it has closed its input, or has ended."""
-        return self._is_deaf
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether `aclose` was called."""
-        return self._is_closing
-
     async def why_ended(self) -> ServerProcessEnded:
         """Return the error for calls without a response after the end of the process; wait briefly for its status."""
         with anyio.move_on_after(_STATUS_WAIT_S):
@@ -266,7 +258,7 @@ class ServerProcess:
             self.returncode,
             self._tail.text(_ERROR_LINES),
             time.monotonic() - self._started_at,
-            "input" if self._is_deaf else "output",
+            "input" if self.is_deaf else "output",
         )
 
     async def aclose(self) -> None:
@@ -274,11 +266,11 @@ class ServerProcess:
 
         If the call is cancelled, the processes are killed immediately.
         """
-        if self._is_closing:
+        if self.is_closing:
             await self._closed.wait()
             return
         # Set before the first wait: a concurrent `aclose` must wait for this one.
-        self._is_closing = True
+        self.is_closing = True
         try:
             await self._shut_down()
         finally:
@@ -327,8 +319,8 @@ class ServerProcess:
 
     def _on_deaf(self) -> bool:
         """Handle the close of its input: no further call can reach it, but responses may still arrive for a second."""
-        if not self._is_deaf:
-            self._is_deaf = True
+        if not self.is_deaf:
+            self.is_deaf = True
             self._deaf_timer = call_every(_LAST_ANSWERS_S, self._end_reading)
         return False
 
@@ -502,6 +494,7 @@ class ServerInput:
     def __init__(self, process: ServerProcess, writer: FrameWriter) -> None:
         self._process = process
         self._writer = writer
+        self._outbox = writer.outbox
 
     async def send(self, item: StreamMessage) -> None:
         """Queue one message; wait while more than a megabyte is unsent.
@@ -524,7 +517,7 @@ class ServerInput:
     @property
     def is_congested(self) -> bool:
         """See `WritesPieces`; also when no server reads any more."""
-        outbox, process = self._writer.outbox, self._process
+        outbox, process = self._outbox, self._process
         return outbox.broken or outbox.unsent_bytes > HIGH_WATER_BYTES or process.is_deaf or process.is_closing
 
     def send_pieces(self, pieces: list[bytes], *, flush: bool) -> None:

@@ -1,4 +1,4 @@
-"""Framed pipes for the running event loop, whose module is imported on first use."""
+"""Opens framed pipes in the running event loop; imports the module for this event loop on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["open_reader", "open_writer"]
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
-    """Return frames from a descriptor, which is taken over, in the running event loop."""
+    """Return a reader of frames from a descriptor, which it owns from then on, in the running event loop."""
     if runs_on_trio():
         from ferrule.transports.stdio.pipes_trio import TrioReader
 
@@ -21,7 +21,7 @@ def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
 
 
 def open_writer(target: NonBlockingFd) -> FrameWriter:
-    """Return frames to a descriptor, which is taken over, in the running event loop."""
+    """Return a writer of frames to a descriptor, which it owns from then on, in the running event loop."""
     if runs_on_trio():
         from ferrule.transports.stdio.pipes_trio import TrioWriter
 

@@ -39,7 +39,7 @@ HIGH_WATER_BYTES: Final = 1 << 20
 """Unsent bytes beyond which a sender waits."""
 LAST_READS: Final = 64
 """Maximum number of reads of an ended input: more than a pipe can hold; bounded, as another process may still write."""
-# Reading pauses above these, so that a peer which sends faster than it is served fills the pipe and not the memory.
+# Reading pauses above these bounds: a peer that sends faster than it is served then fills the pipe, not the memory.
 _REST_FRAMES: Final = 1024
 _REST_BYTES: Final = 4 << 20
 # Below it one copy is cheaper than a list of buffers.
@@ -69,7 +69,7 @@ class FrameReader(Protocol):
 
     @property
     def show_to(self) -> TakeFrames | None:
-        """Is shown the frames before they are handed out, while `next_frame` waits; see `ShowsFrames`."""
+        """A function that gets the frames before `next_frame` returns them, while that waits; see `ShowsFrames`."""
         ...
 
     @show_to.setter
@@ -190,6 +190,7 @@ class Outbox:
         self._may_grow = True
         self.unsent_bytes = 0
         self.broken = False
+        # Set by the streams in `transports.stdio.server` and `transports.stdio.client`, to end their reader.
         self.on_broken: Callable[[], object] | None = None
 
     def add(self, frame: bytes) -> None:
@@ -211,16 +212,23 @@ class Outbox:
         Returns:
             Whether everything is written (or lost, see `broken`); ``False``: call it again when it is writable.
         """
-        while self.unsent_bytes:
+        while unsent := self.unsent_bytes:
             try:
-                written = self._write(target.fd)
+                if unsent <= _JOIN_BYTES:
+                    written = os.write(target.fd, b"".join(self._pieces))
+                else:
+                    written = self._write(target.fd)
             except BlockingIOError:
                 self._grow(target)
                 return False
             except OSError:  # the reader has closed (EPIPE, ECONNRESET), or the disk is full: nothing more can be sent
                 self.break_off()
                 return True
-            self._drop(written)
+            self.unsent_bytes = unsent - written
+            if written == unsent:
+                self._pieces.clear()
+            else:
+                self._drop(written)
         return True
 
     def break_off(self) -> None:
@@ -248,21 +256,17 @@ class Outbox:
         return data
 
     def _write(self, fd: int) -> int:
+        """Write pieces of more than `_JOIN_BYTES`; return the number of written bytes."""
         pieces = self._pieces
-        if self.unsent_bytes <= _JOIN_BYTES:
-            return os.write(fd, b"".join(pieces))
-        # Otherwise each write would join the rest of a large message again.
+        # Joined, each write would join the rest of a large message again.
         if len(pieces[0]) > _JOIN_BYTES and not _HAS_WRITEV:
             return os.write(fd, pieces[0])
         vector: Sequence[_Piece] = list(islice(pieces, _IOV_MAX))
         return os.writev(fd, vector) if _HAS_WRITEV else os.write(fd, b"".join(vector))
 
     def _drop(self, written: int) -> None:
+        """Remove the first ``written`` bytes."""
         pieces = self._pieces
-        self.unsent_bytes -= written
-        if not self.unsent_bytes:
-            pieces.clear()
-            return
         while written:
             first = pieces[0]
             if len(first) > written:

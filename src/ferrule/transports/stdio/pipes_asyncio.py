@@ -41,7 +41,7 @@ _LAST_READ_S: Final = 0.5
 
 
 def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
-    """Return frames from a descriptor, which is taken over."""
+    """Return a reader of frames from a descriptor, which it owns from then on."""
     if source.pollable:
         try:
             return PollingReader(source, max_message_bytes)
@@ -51,7 +51,7 @@ def open_reader(source: NonBlockingFd, max_message_bytes: int) -> FrameReader:
 
 
 def open_writer(target: NonBlockingFd) -> FrameWriter:
-    """Return frames to a descriptor, which is taken over."""
+    """Return a writer of frames to a descriptor, which it owns from then on."""
     if target.pollable or target.kind == "file":
         try:
             return PollingWriter(target)
@@ -70,6 +70,7 @@ class _InboxReader:
         self.frames: deque[Frame] = self._inbox.frames
         self._waiter: asyncio.Future[None] | None = None
         self._resting = False
+        # Set by `show_frames` of the read stream, to `take` of `StreamFastCalls` (server) or `StreamFastPath` (client).
         self.show_to: TakeFrames | None = None
 
     async def next_frame(self) -> Frame:

@@ -36,7 +36,7 @@ class TrioReader:
         self._closed = False
         self._lock = threading.Lock()
         self._threads = 0
-        self.show_to: TakeFrames | None = None  # not served here
+        self.show_to: TakeFrames | None = None  # set as on asyncio, and not used: there is no fast path on trio
 
     async def next_frame(self) -> Frame:
         while not self.frames:

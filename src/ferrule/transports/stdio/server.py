@@ -1,6 +1,6 @@
-"""A server over its process's stdin and stdout: one message per line, both ways.
+"""A server over the stdin and stdout of its process: one message per line, in both directions.
 
-Source: specification, "Transports", stdio. What this adds to the text:
+Source: specification, "Transports", stdio. This module adds these rules:
 
 - Only messages use the two pipes (see `ReservedStdio`): ``print``, logging and child processes of tools write to
   stderr. So does output that the program printed before and has not flushed, and with `run_stdio` later output.
@@ -65,7 +65,7 @@ PARENT_POLL_S: Final = 2.0
 # A peer that sends requests without reading the responses must not fill the memory of this process.
 _CONGESTED_BYTES: Final = 16 << 20
 _BOM: Final = b"\xef\xbb\xbf"
-# A host waits for two seconds or so before it kills the process; all graces together must stay below that.
+# Hosts wait for about two seconds before they kill the process; all waits of the end together must be shorter.
 _LAST_TASKS_S: Final = 1.0
 _THREAD_GRACE_S: Final = 1.0
 _THREAD_POLL_S: Final = 0.05
@@ -187,7 +187,7 @@ class StdioWriteStream:
             self._writer.send_nowait(frame, flush=True)
             waiting = self._wait_for_room()
         else:
-            waiting = self._put(frame, is_answer=type(message) is JsonRpcResponse)
+            waiting = self._write_line(frame, is_answer=type(message) is JsonRpcResponse)
         if waiting is not None:
             await waiting
         if self._outbox.broken:
@@ -205,7 +205,7 @@ class StdioWriteStream:
         frame = encode_response(id, result)
         if b"\n" in frame:
             frame = one_line(frame)
-        return self._put(frame, is_answer=True)
+        return self._write_line(frame, is_answer=True)
 
     @property
     def is_congested(self) -> bool:
@@ -216,7 +216,7 @@ class StdioWriteStream:
         """See `WritesPieces`."""
         self._writer.send_pieces(pieces, flush=flush)
 
-    def _put(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
+    def _write_line(self, frame: bytes, *, is_answer: bool) -> Awaitable[None] | None:
         flush = False
         if is_answer:
             reading = self._reading
@@ -266,7 +266,7 @@ def stdio_streams(
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     drain_s: float = DEFAULT_DRAIN_S,
 ) -> tuple[StdioReadStream, StdioWriteStream]:
-    """Return a stream pair over two descriptors, which are taken over, in the running event loop (asyncio or trio)."""
+    """Return a stream pair over two descriptors, which it owns from then on, in the running loop (asyncio or trio)."""
     reader = open_reader(NonBlockingFd(stdin_fd, writing=False), max_message_bytes)
     writer = open_writer(NonBlockingFd(stdout_fd, writing=True))
     reading = StdioReadStream(reader, writer, max_message_bytes=max_message_bytes, drain_s=drain_s)
@@ -285,7 +285,7 @@ async def serve_stdio(
     Args:
         server: the server; its lifespan is entered first.
         max_message_bytes: longer messages are refused.
-        drain_s: seconds that accepted requests may take after the end of input, and again to write the responses.
+        drain_s: seconds that accepted requests may take after the end of input, and again for writing the responses.
         watch_parent: also end when the parent process ends (see `ParentWatch`).
 
     Raises:
@@ -303,6 +303,12 @@ async def _serve(
     watch_parent: bool,
     run: Callable[[Coroutine[Any, Any, None]], Awaitable[None]],
 ) -> None:
+    """Serve over reserved descriptors until the input ends; for the other arguments see `serve_stdio`.
+
+    Args:
+        run: awaits the serving. Set by `run_stdio` to `_Stop.run`, which a signal can end, and by `serve_stdio` to
+            `_just_run`.
+    """
     from ferrule.kernel.runner import serve_dual_era_loop
 
     _greet(server, reserved.stdin_fd)
@@ -324,6 +330,7 @@ async def _serve(
 
 
 async def _just_run(serving: Coroutine[Any, Any, None]) -> None:
+    """Await the serving in this task; the ``run`` of `_serve` in a program that handles signals itself."""
     await serving
 
 
@@ -568,7 +575,7 @@ def _abandon(threads: list[threading.Thread], status: int) -> None:
     """End the process although these threads do not end; Python would wait for them for ever.
 
     Args:
-        threads: that were started while the server ran.
+        threads: the threads that were started while the server ran.
         status: the exit status.
     """
     stuck = [thread for thread in threads if not thread.daemon]

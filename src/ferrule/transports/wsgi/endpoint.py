@@ -1,21 +1,24 @@
 """The endpoint as a WSGI callable (PEP 3333), for hosts without an event loop: Flask, Django under gunicorn, mod_wsgi.
 
 The requests run on an event loop in a thread of this process, which starts with the first request, so after a host has
-forked its workers. All answers are JSON in one piece: a host gives each request a thread, and a stream would hold it
-for as long as the client likes. So GET is 405, ``subscriptions/listen`` is refused and changes are not announced,
-legacy requests have no sessions, and messages that a handler sends before its result are left out.
+forked its workers; those of Django that need no event loop run in the thread of the host. All answers are JSON in one
+piece: a host gives each request a thread, and a stream would hold it for as long as the client likes. So GET is 405,
+``subscriptions/listen`` is refused and changes are not announced, legacy requests have no sessions, and messages that a
+handler sends before its result are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import anyio
-
 from ferrule.transports.asgi.endpoint import HttpEndpoint
-from ferrule.transports.loop_thread import LoopThread
+from ferrule.transports.asgi.request import BEGINS_IN_THREAD_KEY, SILENT_END_KEY
+from ferrule.transports.asgi.runtime import AsyncioRuntime
+from ferrule.transports.loop_thread import HostThread, LoopThread
+from ferrule.transports.request_thread import SteppingThread
 from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY, scope_of
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
@@ -70,18 +73,55 @@ class WSGIEndpoint:
 
     def _serve(self, environ: dict[str, Any], start_response: StartResponse, facts: dict[str, Any]) -> Iterable[bytes]:
         """Serve one request; ``facts`` are added to the scope that tools see."""
+        status, headers, body = self.answer(environ, facts)
+        start_response(_status(status), headers)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    def answer(
+        self,
+        environ: dict[str, Any],
+        facts: Mapping[str, Any],
+        *,
+        in_host: bool = False,
+        serves_in_thread: Callable[[Any], bool] | None = None,
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Return status, headers and body of the answer to one request.
+
+        Args:
+            environ: the environment of the request.
+            facts: added to the scope that tools see.
+            in_host: synchronous functions of the server run in this thread while it waits; otherwise in threads of the
+                server.
+            serves_in_thread: returns whether a decoded message may be served in this thread, without the event loop
+                (`ferrule.kernel.concurrency.yielding`); ``None`` for none. With ``in_host`` only.
+        """
         if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "") and not environ.get("wsgi.input_terminated"):
             # Without a length nothing says where the body ends (PEP 3333, "Input and Error Streams").
-            start_response(_status(411), [("Content-Type", "text/plain"), ("Content-Length", "0")])
-            return []
+            return 411, [("Content-Type", "text/plain"), ("Content-Length", "0")], b""
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
         _loop.open.add(self.endpoint)
-        answer = _Answer(body, _listen_id(environ, body))
-        _loop.run(answer.take(self.endpoint, scope_of(environ) | facts))
+        listen_id = _listen_id(environ, body)
+        answer = _Answer(body, listen_id)
+        scope = {**scope_of(environ), **facts}
+        if listen_id is None:  # otherwise `_Answer` ends the stream as if the client had disconnected
+            scope[SILENT_END_KEY] = True
+        if not in_host:
+            _loop.run(answer.receive(self.endpoint, scope))
+        elif serves_in_thread is None or (loop := self._running_loop()) is None:
+            HostThread().wait_for(_loop, answer.receive(self.endpoint, scope))
+        else:
+            scope[BEGINS_IN_THREAD_KEY] = serves_in_thread
+            SteppingThread(_loop, loop).serve(answer.receive(self.endpoint, scope))
         if answer.status == 200 and _asks_for_capabilities(environ, body):
             answer.body = _without_streams(answer.body)
-        start_response(_status(answer.status), answer.headers)
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.body]
+        return answer.status, answer.headers, answer.body
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the event loop that the server runs on; ``None`` before its start, and where it would be another."""
+        runtime = self.endpoint.life.running_on
+        if type(runtime) is AsyncioRuntime and runtime.is_live() and _loop.runs(runtime.loop):
+            return runtime.loop
+        return None
 
 
 class _Answer:
@@ -101,10 +141,10 @@ class _Answer:
         self._listen_id = listen_id
         self._sent: bytes | None = sent
         self._headers: list[tuple[str, str]] = []
-        self._is_done = anyio.Event()
+        self._is_done = asyncio.Event()
         self._events: EventReader | None = None
 
-    async def take(self, endpoint: HttpEndpoint, scope: dict[str, Any]) -> None:
+    async def receive(self, endpoint: HttpEndpoint, scope: dict[str, Any]) -> None:
         """Let the endpoint answer."""
         try:
             await endpoint(scope, self._receive, self._send)
@@ -122,7 +162,9 @@ class _Answer:
             added.append(("content-type", "application/json"))
         kept = [pair for pair in self._headers if pair[0] not in replaced] + added
         if self.status not in (204, 304):
-            kept.append(("content-length", str(len(self.body))))
+            # To HEAD a document says the length that it would have (RFC 9110, 8.6), and has no body.
+            said = next((value for name, value in self._headers if name == "content-length"), "0")
+            kept.append(("content-length", str(len(self.body)) if self.body or self._events is not None else said))
             if not any(name == "content-type" for name, _ in kept):  # validators of WSGI want one
                 kept.append(("content-type", "text/plain"))
         return [(name.title(), value) for name, value in kept]

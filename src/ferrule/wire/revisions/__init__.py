@@ -1,7 +1,7 @@
-"""The revisions of the protocol that Ferrule speaks: the only place that knows what differs between them.
+"""The supported revisions of the protocol: the only package with the differences between them.
 
-Ask a `Revision` for a flag or a table, and take it from the connection. A test forbids comparing version strings
-elsewhere, and taking a table of the newest revision where the one of the connection is meant.
+Other code reads the flags and tables of a connection's `Revision`. A test forbids comparing version strings elsewhere,
+and using a table of the newest revision in place of the connection's.
 """
 
 from collections.abc import Mapping
@@ -53,15 +53,15 @@ MODERN_PROTOCOL_VERSIONS: Final[tuple[str, ...]] = tuple(v for v, r in REVISIONS
 """The revisions whose requests carry their own envelope; oldest first."""
 
 LATEST_HANDSHAKE_VERSION: Final = (HANDSHAKE_PROTOCOL_VERSIONS or MODERN_PROTOCOL_VERSIONS)[-1]
-"""What a server answers to a version that it does not know; the newest revision once the index has no legacy one."""
+"""The version with which a server responds to an unknown one; the newest revision if the index has no legacy one."""
 
 LATEST_MODERN_VERSION: Final = MODERN_PROTOCOL_VERSIONS[-1]
-"""What a client tries first."""
+"""The version that a client tries first."""
 
 INTERACTIVE_METHODS: Final = frozenset[str]().union(*(revision.input_required_methods for revision in INDEX))
-"""Requests whose handlers may ask the client, in the result where the revision has that and beside it elsewhere.
+"""Requests whose handlers may ask the client: in the result if the revision has input requests, else by requests.
 
-Whether one result may hold questions says `Revision.input_required_methods` of its connection.
+`Revision.input_required_methods` of a connection has the requests whose results may contain questions.
 """
 
 _CORE_METHODS: Final = frozenset(
@@ -85,6 +85,6 @@ def is_core_method(method: str) -> bool:
 def has_server_notification(revision: Revision, method: str) -> bool:
     """Return whether a server may send a notification in ``revision``.
 
-    Notifications of the core exist where the table of the revision has them; those of extensions are their own affair.
+    Notifications of the core are in the table of the revision; those of extensions are always allowed.
     """
     return method in revision.server_notifications or method not in _CORE_METHODS

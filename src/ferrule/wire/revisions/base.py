@@ -1,7 +1,7 @@
-"""What a revision is: its tables and flags, as one frozen value.
+"""`Revision`: the tables and flags of one revision of the protocol, as a frozen value.
 
-Everything outside this package asks a `Revision` for a flag or a table and never looks at the version string (a test
-forbids it). A method that is absent from a table does not exist in that revision.
+Code outside this package uses these tables and flags and never compares version strings (a test forbids it). A method
+that is absent from a table does not exist in that revision.
 
 Each ``r….py`` beside this file defines one revision and has one line in ``index.py``. 2026-07-28 and 2025-11-25 are
 written in full. Each older one is made with `derive` from the next one, so that the oldest can be deleted in one
@@ -75,39 +75,39 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     """One revision of the protocol.
 
     Attributes:
-        version: the string on the wire.
-        is_modern: every request carries its envelope and there is no handshake (2026-07-28 on).
+        version: the version string.
+        is_modern: every request has its envelope and there is no handshake (2026-07-28 on).
         has_sessions: a connection begins with a handshake and keeps state between requests, such as the log level;
             without sessions each request carries its envelope in ``_meta``.
-        has_rounds: servers ask their client in results (`InputRequiredResult`), and never by requests of their own.
-        has_extensions: both sides declare extensions in their capabilities, and a server may demand one.
-        requests: client to server. The result type is the complete one; see ``input_required_methods``.
-        notifications: client to server.
-        server_requests: server to client; empty in modern revisions.
-        server_notifications: server to client.
-        absent_fields: what to leave out when writing for this revision.
-        content_kinds: kinds of tool results and prompt messages.
-        sampling_content_kinds: kinds of sampling messages.
-        structured_output: whether a tool result may carry ``structuredContent`` (with an ``outputSchema``): not at
+        has_rounds: servers ask their client in results (`InputRequiredResult`), and never by requests.
+        has_extensions: both sides declare extensions in their capabilities, and a server may require one.
+        requests: requests of the client. The result type is the complete one; see ``input_required_methods``.
+        notifications: notifications of the client.
+        server_requests: requests of the server; empty in modern revisions.
+        server_notifications: notifications of the server.
+        absent_fields: fields to leave out of messages for this revision.
+        content_kinds: kinds of content in tool results and prompt messages.
+        sampling_content_kinds: kinds of content in sampling messages.
+        structured_output: whether a tool result may have ``structuredContent`` (with an ``outputSchema``): not at
             all, as an object, or as any JSON value.
         has_batches: peers may send arrays of messages (2025-03-26 only).
-        has_result_type: every result says ``resultType``.
-        has_cache_hints: the results of ``cacheable_methods`` say ``ttlMs`` and ``cacheScope``.
+        has_result_type: every result has ``resultType``.
+        has_cache_hints: the results of ``cacheable_methods`` have ``ttlMs`` and ``cacheScope``.
         cacheable_methods: requests whose complete results are cacheable.
-        input_required_methods: requests that may be answered with an `InputRequiredResult` first.
+        input_required_methods: requests that may first get an `InputRequiredResult`.
         task_methods: requests that may become tasks by the core protocol (2025-11-25 only).
         missing_resource_code: the JSON-RPC error code for an unknown resource.
         has_url_elicitation_error: -32042 exists (2025-11-25 only).
         has_rich_forms: a form may offer choices with titles (``oneOf``) and choices of several (2025-11-25 on).
-        sampling_tools: sampling may offer tools, a message may hold several blocks, and a client declares whether it
+        sampling_tools: sampling may offer tools, a message may have several blocks, and a client declares whether it
             includes context.
         has_completions_capability: completion is declared by a capability.
-        has_progress_message: progress notifications may carry text.
-        http: which HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
+        has_progress_message: progress notifications may have a text.
+        http: the HTTP binding: ``"sse"`` (two endpoints), ``"sessions"`` (Streamable HTTP with sessions) or
             ``"stateless"`` (one POST per request).
         has_polling_streams: a server may close an event stream that the client then resumes, and opens each with an
-            empty event that carries an id (SEP-1699; 2025-11-25 only, older clients choke on the empty event).
-        requires_version_header: HTTP requests after the opening name the version in a header.
+            empty event that has an id (SEP-1699; 2025-11-25 only, older clients fail at the empty event).
+        requires_version_header: HTTP requests after the handshake have the version in a header.
         mirrors_headers: HTTP headers repeat the method, the name and annotated arguments.
         renamed_fields: fields that this revision writes under another name. `project_result` and `project_params`
             write that name, `read_result` and `read_params` read it.
@@ -232,7 +232,7 @@ def derive(newer: Revision, version: str, *, absent: Mapping[Shape, set[str]], *
 
     Args:
         newer: the revision to start from.
-        version: the string on the wire.
+        version: the version string.
         absent: the fields that ``version`` does not have yet.
         changes: the tables and flags that differ.
     """
@@ -251,8 +251,8 @@ def follow(
 
     Args:
         older: the revision to start from.
-        version: the string on the wire.
-        absent: the fields that ``version`` has no more.
+        version: the version string.
+        absent: the fields that ``version`` has no longer.
         renamed: the fields with another name on the wire than in ``older``: type to Python name to wire name.
         changes: the tables and flags that differ.
     """

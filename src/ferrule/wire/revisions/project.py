@@ -1,13 +1,13 @@
-"""Between the superset of all types and one revision: what it does not know is dropped, rewritten or renamed.
+"""Converts messages between the superset of all types and one revision: drops, rewrites or renames fields.
 
 `project_result` and `project_params` take a value of the superset types (a struct, or JSON with the same shape) and
 return the one that the revision can read. `read_result` and `read_params` go the other way for JSON that a peer of
-the revision sent: fields that it writes under another name get the name of the superset. Nothing given is ever
-changed, and the very same object comes back when there is nothing to do, which is the usual case: a plan per revision
-and type is made on first use, and for most types of the modern revisions it is empty.
+the revision sent: fields with another name there get the name of the superset. Arguments are never changed, and the
+same object is returned if there is nothing to do, which is the usual case: a plan for each revision and type is made on
+first use, and for most types of the modern revisions it is empty.
 
-What has to be rewritten instead of dropped is in ``rewrites.py``. Kinds of content that no revision knows are left
-alone: they belong to an extension, and both sides have agreed on it.
+Values that are rewritten and not dropped are in ``rewrites.py``. Kinds of content that no revision has stay unchanged:
+they belong to an extension that both sides have agreed on.
 """
 
 import typing
@@ -36,17 +36,17 @@ __all__ = [
 
 
 def project_result(revision: Revision, method: str, result: Any) -> Any:
-    """Return ``result`` of ``method`` as ``revision`` knows it.
+    """Return the ``result`` of ``method`` in the form of ``revision``.
 
     Args:
-        revision: the peer's.
-        method: the request that is answered, in either direction; it decides the shape of a mapping.
-        result: a struct of the superset, or a mapping with its wire names. Anything else (ready-made bytes) is
-            finished and passes through.
+        revision: the peer's revision.
+        method: the method of the request, in either direction; it determines the type of a mapping.
+        result: a struct of the superset, or a mapping with its wire names. Anything else (encoded bytes) is
+            returned unchanged.
 
     Raises:
-        NotExpressible: questions (`InputRequiredResult`) for a revision that has no rounds, a task for one that
-            has none.
+        NotExpressible: questions (`InputRequiredResult`) for a revision without rounds, or a task for one without
+            tasks.
     """
     step: Step | None = None
     if isinstance(result, WireStruct):
@@ -57,13 +57,13 @@ def project_result(revision: Revision, method: str, result: Any) -> Any:
 
 
 def project_params(revision: Revision, method: str, params: Any) -> Any:
-    """Return the params of a request or notification, in either direction, as ``revision`` knows them.
+    """Return the params of a request or notification, in either direction, in the form of ``revision``.
 
-    ``params`` may be ``None``. As for results, the same object comes back when there is nothing to do.
+    ``params`` may be ``None``. As for results, the same object is returned if there is nothing to do.
 
     Raises:
-        NotExpressible: a question that the revision cannot ask: a page to visit, a form with a choice of several,
-            sampling with tools.
+        NotExpressible: the revision has no such question: a page to visit, a form with multiple choice, or sampling
+            with tools.
     """
     step: Step | None = None
     if isinstance(params, WireStruct):
@@ -77,9 +77,9 @@ def read_result(revision: Revision, method: str, result: Any) -> Any:
     """Return a result that a peer of ``revision`` sent, with the names of the superset.
 
     Args:
-        revision: the connection's.
-        method: the request that is answered, in either direction.
-        result: JSON; anything but an object passes through.
+        revision: the connection's revision.
+        method: the method of the request, in either direction.
+        result: JSON; a value that is not an object is returned unchanged.
     """
     if not revision.renamed_fields or not isinstance(result, Mapping):
         return result
@@ -98,10 +98,10 @@ def read_params(revision: Revision, method: str, params: Any) -> Any:
 
 
 def project_value(revision: Revision, type_: Any, value: Any) -> Any:
-    """Return a part of a message, which is not reached from its params or result, as ``revision`` knows it.
+    """Return a part of a message, which is not reached from its params or result, in the form of ``revision``.
 
     Args:
-        revision: the connection's.
+        revision: the connection's revision.
         type_: the type of the part, for example `ClientCapabilities` in the ``_meta`` of a request.
         value: the value of that type, or JSON with its shape.
     """
@@ -116,7 +116,7 @@ def read_value(revision: Revision, type_: Any, value: Any) -> Any:
 
 
 def projection_of(revision: Revision, type_: Any) -> Step | None:
-    """Return what `project_result` does to values of ``type_``; ``None`` if it returns every one of them as it is."""
+    """Return the function that `project_result` applies to values of ``type_``; ``None`` if they stay unchanged."""
     return _plan_for(revision, type_)
 
 
@@ -124,7 +124,7 @@ def projection_of(revision: Revision, type_: Any) -> Step | None:
 
 
 class _Rules(Protocol):
-    """What differs for one type: a `Revision` for writing, a `_Reading` for reading."""
+    """The differences of one type: a `Revision` for writing, a `_Reading` for reading."""
 
     def lacks(self, type_: Shape, /) -> frozenset[str]:
         """Return the Python names of the fields to drop."""
@@ -167,10 +167,10 @@ class _Field(Struct, frozen=True):
     """One field of a struct, or one known key of a bundle.
 
     Attributes:
-        name: in Python.
-        encode_name: on the wire, in the superset.
-        type: as it is declared.
-        default: the default of the struct's field, `NODEFAULT` where there is none; a bundle lacks the key instead.
+        name: its name in Python.
+        encode_name: its name on the wire, in the superset.
+        type: its declared type.
+        default: the default of the struct's field, `NODEFAULT` without one; a bundle lacks the key instead.
     """
 
     name: str
@@ -191,7 +191,7 @@ def _fields(type_: Shape) -> list[_Field]:
 
 
 def _plan_for(rules: _Rules, type_: Any) -> Step | None:
-    """Return what to do to a value of ``type_``; ``None`` is nothing. Made once per rules and type."""
+    """Return the function that converts values of ``type_``, made once; ``None`` if they stay unchanged."""
     key = (rules, type_)
     try:
         return _plans[key]

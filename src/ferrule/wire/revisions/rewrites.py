@@ -1,10 +1,10 @@
-"""What is rewritten for an older peer instead of dropped, because dropping would lose the answer.
+"""Rewrites values for an older peer that dropping fields would make useless.
 
-Kinds of content that the revision lacks become text that names them; structured content that it cannot hold becomes
-text if there is no text yet, or an object around it (``{"result": …}``, in the schema and in the value alike); blocks
-that may not stand together become messages of their own. What cannot be said at all is refused.
+Kinds of content that the revision lacks become text that names them. Structured content that it does not allow becomes
+text if there is no text yet, or is wrapped in an object (``{"result": …}``, in the schema and in the value). Several
+blocks in a place for one become several messages. A value that cannot be expressed is refused.
 
-Every rewrite takes a struct or a mapping with its wire names and gives the same object back when nothing is to do.
+Each rewrite takes a struct or a mapping with its wire names, and returns the same object if nothing changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +27,13 @@ from ferrule.wire.types.tasks import CreateTaskResult, DetailedTask, Task
 __all__ = ["NotExpressible", "Step", "needs_output_wrapping", "rewrite_for", "wrap_output_schema"]
 
 Step: TypeAlias = Callable[[Any], Any]
-"""A value to its projection; the same object when there is nothing to do."""
+"""Function from a value to its converted form; it returns the same object if nothing changes."""
 
 _KINDS = CONTENT_KINDS | SAMPLING_CONTENT_KINDS
 
 
 class NotExpressible(FerruleError, ValueError):
-    """The revision has no way to say this, and leaving it out would change the meaning (the local program's fault)."""
+    """A value cannot be expressed in a revision, and is needed for the meaning (the local program's fault)."""
 
 
 def _refuse(why: str) -> Step:
@@ -51,7 +51,7 @@ def _get(value: Any, name: str, wire: str) -> Any:
 
 
 def _with(value: Any, wire: str, **change: Any) -> Any:
-    """A copy of a struct with a field changed, or of a mapping with the key ``wire`` changed; ``UNSET`` removes it."""
+    """Return a copy of a struct with a field changed, or of a mapping with the key ``wire``; ``UNSET`` removes it."""
     ((name, new),) = change.items()
     if isinstance(value, Struct):
         return structs.replace(value, **{name: new})
@@ -132,7 +132,11 @@ def _describe(block: Any, kind: str) -> str:
 
 
 def _plain_form(params: Any) -> Any:
-    """Choices with titles become the older ``enum`` with ``enumNames``; what has no older form is refused."""
+    """Return the params of a form with choices as the older ``enum`` with ``enumNames``.
+
+    Raises:
+        NotExpressible: URL mode, or a multiple choice.
+    """
     if _get(params, "mode", "mode") == "url":
         raise NotExpressible("This protocol revision can ask by form only, not by a page to visit")
     schema = _get(params, "requested_schema", "requestedSchema")
@@ -163,8 +167,11 @@ def _plain_field(name: str, field: Any) -> Any:
 
 
 def _plain_sampling(params: Any) -> Any:
-    """Messages of several blocks become several messages of the same role; a model without its tools would answer
-    something else, so tools are refused."""
+    """Return the params of sampling with one block in each message: further blocks become messages of the same role.
+
+    Raises:
+        NotExpressible: the params have tools, without which the model's answer would be another one.
+    """
     offered = (_get(params, "tools", "tools"), _get(params, "tool_choice", "toolChoice"))
     if any(value is not UNSET and value is not None for value in offered):
         raise NotExpressible("This protocol revision has no tools in sampling")
@@ -204,7 +211,7 @@ _TASK_NAMES = (
 
 
 def _flat_task(result: Any) -> Any:
-    """Return the task of 2025-11-25 as the extension says it."""
+    """Return a task of 2025-11-25 in the form of the extension."""
     if isinstance(result, CreateTaskResult):
         return DetailedTask(result_type="task", meta=result.meta, **structs.asdict(result.task))
     task = result["task"]
@@ -215,7 +222,7 @@ def _flat_task(result: Any) -> Any:
 
 
 def _nested_task(result: Any) -> Any:
-    """Return the extension's task as 2025-11-25 says it."""
+    """Return a task of the extension in the form of 2025-11-25."""
     if isinstance(result, DetailedTask):
         names = Task.__struct_fields__
         return CreateTaskResult(task=Task(**{name: getattr(result, name) for name in names}), meta=result.meta)
@@ -226,14 +233,14 @@ def _nested_task(result: Any) -> Any:
 def needs_output_wrapping(schema: Mapping[str, Any]) -> bool:
     """Return whether values of this output schema travel inside ``{"result": …}`` where only objects are allowed.
 
-    Everything whose root is not declared as an object does. A caller that knows the tool should wrap its values by this
-    rule: a projected result alone cannot tell an object that the schema calls optional from a plain one.
+    They do unless the root of the schema is declared as an object. A caller that has the tool's schema should wrap its
+    values by this rule: a result alone does not show whether the schema allows other values than objects.
     """
     return schema.get("type") != "object"
 
 
 def wrap_output_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of ``{"result": <value of schema>}``; definitions move to the new root, local references follow."""
+    """Return the schema of ``{"result": <value of schema>}``, with definitions and references moved to its root."""
     inner = {key: value for key, value in schema.items() if key not in ("$schema", "$defs", "definitions")}
     outer: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
     outer["type"] = "object"
@@ -258,7 +265,7 @@ def _move_references(node: Any) -> Any:
 # --- which rewrite a type needs ---------------------------------------------------------------------------------------
 
 _Choice: TypeAlias = Callable[[Revision], "Step | None"]
-"""The revision to the rewrite that it needs; ``None`` when values can stay as they are."""
+"""Function from a revision to the rewrite that it needs; ``None`` if values stay unchanged."""
 
 
 def _for_blocks(revision: Revision) -> Step | None:
@@ -297,10 +304,10 @@ _CHOICES: Mapping[type[WireStruct], _Choice] = {
     CreateTaskResult: _for_created_tasks,
     DetailedTask: _for_extension_tasks,
 }
-"""Every type that some revision needs rewritten."""
+"""The types that are rewritten for at least one revision, and the function that chooses the rewrite."""
 
 
 def rewrite_for(revision: Revision, type_: type[WireStruct]) -> Step | None:
-    """Return what has to happen to a value of ``type_`` before fields are dropped; ``None``: nothing."""
+    """Return the rewrite of values of ``type_``, which is applied before fields are dropped; ``None`` without."""
     choose = _CHOICES.get(type_)
     return None if choose is None else choose(revision)

@@ -1,4 +1,4 @@
-"""All protocol types of all revisions, one family; the chapters are the modules of this package."""
+"""The protocol types of all revisions as one family; each module has the types of one chapter of the specification."""
 
 from ferrule.wire.types.base import (
     META_CLIENT_CAPABILITIES,

@@ -1,11 +1,11 @@
-"""The types that all chapters use: identity, icons, annotations, ``_meta``, and the envelopes of params and results.
+"""The types that all chapters use: identity, icons, annotations, ``_meta``, and the base types of params and results.
 
-One family of types covers all revisions: it is their superset. What a revision lacks is removed on the way out, by
-``ferrule.wire.revisions``; nothing here compares versions. On the way in, a field that a revision lacks is simply
-absent.
+One family of types covers all revisions: each type has the fields of all of them. ``ferrule.wire.revisions`` removes
+the fields that a revision lacks before a message is sent; no version is compared here. In a received message such a
+field is absent.
 
-The rule a newcomer would break: ``_meta`` stays a plain dict on every type, because it passes through the hot path
-undecoded; the ``…MetaObject`` bundles are for code that reads or writes its known keys by name.
+``_meta`` is a plain dict in every type and must stay one: the path of each request passes it on without decoding it.
+The ``…MetaObject`` bundles are for code that reads or writes its known keys by name.
 """
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -46,33 +46,33 @@ __all__ = [
 ]
 
 META_PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-"""Request ``_meta``, required from 2026-07-28: the revision this request is written in."""
+"""Request ``_meta``, required from 2026-07-28 on: the revision of this request."""
 META_CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-"""Request ``_meta``, required from 2026-07-28: what the client can do for this request; ``{}`` is nothing."""
+"""Request ``_meta``, required from 2026-07-28 on: the client's capabilities for this request; ``{}`` for none."""
 META_CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
-"""Request ``_meta`` from 2026-07-28: the client's `Implementation`; should be sent, may be absent."""
+"""Request ``_meta`` from 2026-07-28 on: the client's `Implementation`; it should be sent, and may be absent."""
 META_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-"""Request ``_meta`` from 2026-07-28: without it the server must not log for this request."""
+"""Request ``_meta`` from 2026-07-28 on: the lowest level of log messages; without it the server must send none."""
 META_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
-"""Result ``_meta`` from 2026-07-28: the server's `Implementation`."""
+"""Result ``_meta`` from 2026-07-28 on: the server's `Implementation`."""
 META_SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
-"""``_meta`` of every message on a listen stream, from 2026-07-28: the JSON-RPC id of the listen request."""
+"""``_meta`` of every message of a subscription, from 2026-07-28 on: the JSON-RPC id of its listen request."""
 META_RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 """``_meta`` of messages that belong to a task of revision 2025-11-25: ``{"taskId": …}``."""
 META_PROGRESS_TOKEN: Final = "progressToken"
 """Request ``_meta``, all revisions: the sender wants ``notifications/progress`` under this token."""
 
 Role: TypeAlias = Literal["user", "assistant"]
-"""Whose words they are."""
+"""The author of a message."""
 
 ProgressToken: TypeAlias = str | int
 """Text or an integer, unique among the sender's active requests."""
 
 CacheScope: TypeAlias = Literal["public", "private"]
-"""Who may share a cached result: anyone, or one authorization context only."""
+"""Which caches may keep a result: any cache, or one of a single authorization context."""
 
 Priority: TypeAlias = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
-"""A weight from 0 to 1."""
+"""A weight from 0 (not important) to 1 (most important)."""
 
 
 class Icon(WireStruct):
@@ -88,7 +88,7 @@ class Icon(WireStruct):
 
 
 class Implementation(WireStruct):
-    """A program by name and version, with what may be shown of it. For display and logs, never for decisions."""
+    """The name and version of a program, and texts and icons to show. For display and logs, never for decisions."""
 
     name: str
     version: str
@@ -99,7 +99,7 @@ class Implementation(WireStruct):
 
 
 class Annotations(WireStruct):
-    """Hints about a resource or a piece of content: for whom, how important, how recent (ISO 8601)."""
+    """Hints about a resource or a content block: its audience, its importance, and its last change (ISO 8601)."""
 
     audience: list[Role] | None = None
     priority: Priority | None = None
@@ -107,7 +107,7 @@ class Annotations(WireStruct):
 
 
 class MetaObject(OpenBundle):
-    """Any ``_meta`` object: nothing in it is known."""
+    """Any ``_meta`` object, without known keys."""
 
 
 class RequestMetaObject(
@@ -119,10 +119,10 @@ class RequestMetaObject(
         "log_level": META_LOG_LEVEL,
     },
 ):
-    """The ``_meta`` of a request. All revisions know ``progress_token``; the other keys are the modern envelope.
+    """The ``_meta`` of a request. All revisions define ``progress_token``; the other keys are the modern envelope.
 
-    ``client_capabilities`` and ``client_info`` are raw JSON objects: the envelope's presence is judged before its
-    shape. Convert them to `ClientCapabilities` and `Implementation` where they are used.
+    ``client_capabilities`` and ``client_info`` are raw JSON objects, because the presence of the envelope is checked
+    before its shape. Convert them to `ClientCapabilities` and `Implementation` where they are used.
     """
 
     protocol_version: str | None
@@ -133,35 +133,35 @@ class RequestMetaObject(
 
 
 class ResultMetaObject(OpenBundle, names={"server_info": META_SERVER_INFO, "subscription_id": META_SUBSCRIPTION_ID}):
-    """The ``_meta`` of a result: who answered, and for ``subscriptions/listen`` which subscription ended."""
+    """The ``_meta`` of a result: the server's identity, and for ``subscriptions/listen`` the ended subscription."""
 
     server_info: dict[str, Any] | None
     subscription_id: str | int | None
 
 
 class NotificationMetaObject(OpenBundle, names={"subscription_id": META_SUBSCRIPTION_ID}):
-    """The ``_meta`` of a notification: on a listen stream, the subscription it belongs to."""
+    """The ``_meta`` of a notification: the id of the subscription that it belongs to, if any."""
 
     subscription_id: str | int | None
 
 
 class RequestParams(WireStruct, kw_only=True):
-    """Params of any request. ``meta`` is ``_meta`` as it came, ``None`` if there was none."""
+    """Params of any request. ``meta`` is the unchanged ``_meta``; ``None`` if there is none."""
 
     meta: dict[str, Any] | None = field(name="_meta", default=None)
 
 
 class PaginatedRequestParams(RequestParams, kw_only=True):
-    """Params of a list request. ``cursor`` is opaque; ``""`` is a cursor too, only ``None`` means the first page."""
+    """Params of a list request. ``cursor`` is opaque, and may be ``""``; only ``None`` means the first page."""
 
     cursor: str | None = None
 
 
 class InputResponseRequestParams(RequestParams, kw_only=True):
-    """Params of a request that may take several rounds (2026-07-28): the answers to the last round's questions.
+    """Params of a request that may need several rounds (2026-07-28): the answers to the questions of the last round.
 
-    ``input_responses`` maps the server's keys to bare results, which do not say of which kind they are: convert each
-    with the question at hand. ``request_state`` is the server's own, echoed byte for byte; as untrusted as any input.
+    ``input_responses`` maps the keys of the questions to results without a type member: convert each by the type of its
+    question. ``request_state`` is the value that the server sent, unchanged; treat it as untrusted input.
     """
 
     input_responses: dict[str, dict[str, Any]] | None = None
@@ -169,7 +169,7 @@ class InputResponseRequestParams(RequestParams, kw_only=True):
 
 
 class NotificationParams(WireStruct, kw_only=True):
-    """Params of any notification, and all that a bare one (``…/list_changed``, ``initialized``) has."""
+    """Params of any notification; those without further params (``…/list_changed``, ``initialized``) use this type."""
 
     meta: dict[str, Any] | None = field(name="_meta", default=None)
 
@@ -181,10 +181,10 @@ class TaskMetadata(WireStruct, gc=False):
 
 
 class Result(WireStruct, kw_only=True):
-    """What every result can carry.
+    """The members that every result may have.
 
-    ``result_type`` is ``"complete"``, ``"input_required"`` or an extension's word. ``None``: the handler did not say,
-    and the kernel fills in ``"complete"`` where the revision wants it; or a peer left it out, which means the same.
+    ``result_type`` is ``"complete"``, ``"input_required"`` or the value of an extension. ``None`` means ``"complete"``:
+    the kernel adds that value to a handler's result where the revision requires it, and a peer may leave it out.
     """
 
     result_type: str | None = None
@@ -196,10 +196,10 @@ class EmptyResult(Result, kw_only=True):
 
 
 class CacheableResult(Result, kw_only=True):
-    """A result that says how long (``ttl_ms``, milliseconds from receipt; 0 is stale) and by whom it may be cached.
+    """A result with cache hints: ``ttl_ms`` (milliseconds from receipt; 0 for no reuse) and the scope of caches.
 
-    ``None`` means that the sender did not say: the kernel fills it in for revisions that require it, a receiver
-    takes it for 0 (2026-07-28, "Caching").
+    ``None`` means that the sender set no hint: the kernel adds the default for revisions that require one, and a
+    receiver treats it as 0 (2026-07-28, "Caching").
     """
 
     ttl_ms: int | None = None

@@ -1,10 +1,8 @@
-"""Capabilities: what each side declares that it can do.
+"""Capabilities: the features that each side declares.
 
-Open bundles: each *is* the JSON object it came from, so keys that this library does not know survive at every level
-(extensions, a newer revision). An attribute reads ``None`` when the capability is not declared; an empty bundle
-means declared without options.
-
-The rule a newcomer would break: test with ``is not None``; ``{}`` is falsy, and is a declaration.
+Each type is an open bundle: a view of the received JSON object, so that unknown keys (of extensions, of a newer
+revision) are kept at every level. An attribute is ``None`` if the capability is not declared; an empty bundle is a
+declaration without options. Therefore test with ``is not None``: an empty bundle is false in a condition.
 """
 
 from typing import Any
@@ -31,39 +29,39 @@ __all__ = [
 
 
 class RootsCapability(OpenBundle):
-    """The client lists roots; ``list_changed``: it also says when they change (legacy revisions only)."""
+    """The client lists roots; ``list_changed``: it sends a notification when they change (legacy revisions only)."""
 
     list_changed: bool | None
 
 
 class SamplingCapability(OpenBundle):
-    """The client samples its model; ``tools`` and ``context`` (2025-11-25 on) are what it accepts beside messages."""
+    """The client samples its model; ``tools`` and ``context`` (2025-11-25 on): it accepts the params of that name."""
 
     context: dict[str, Any] | None
     tools: dict[str, Any] | None
 
 
 class ElicitationCapability(OpenBundle):
-    """The client asks its user. Neither ``form`` nor ``url`` declared means forms only."""
+    """The client asks its user. If neither ``form`` nor ``url`` is declared, it supports forms only."""
 
     form: dict[str, Any] | None
     url: dict[str, Any] | None
 
 
 class SamplingTasks(OpenBundle):
-    """Which sampling requests the client runs as tasks."""
+    """The sampling requests that the client runs as tasks."""
 
     create_message: dict[str, Any] | None
 
 
 class ElicitationTasks(OpenBundle):
-    """Which elicitation requests the client runs as tasks."""
+    """The elicitation requests that the client runs as tasks."""
 
     create: dict[str, Any] | None
 
 
 class ClientTaskRequests(OpenBundle):
-    """The requests that the client runs as tasks; what is not listed it does not."""
+    """The requests that the client runs as tasks; it does not run any other request as a task."""
 
     sampling: SamplingTasks | None
     elicitation: ElicitationTasks | None
@@ -78,7 +76,7 @@ class ClientTasksCapability(OpenBundle):
 
 
 class ClientCapabilities(OpenBundle):
-    """What a client can do for a server: at ``initialize``, or in the ``_meta`` of every modern request."""
+    """The capabilities of a client, sent with ``initialize``, or in the ``_meta`` of every modern request."""
 
     experimental: dict[str, Any] | None
     roots: RootsCapability | None
@@ -89,32 +87,35 @@ class ClientCapabilities(OpenBundle):
 
 
 class PromptsCapability(OpenBundle):
-    """The server has prompts; ``list_changed``: it says when the list changes."""
+    """The server has prompts; ``list_changed``: it sends a notification when the list changes."""
 
     list_changed: bool | None
 
 
 class ResourcesCapability(OpenBundle):
-    """The server has resources; ``subscribe``: a client may ask to hear when one changes."""
+    """The server has resources; ``subscribe``: a client may subscribe to the changes of one.
+
+    ``list_changed``: the server sends a notification when the list changes.
+    """
 
     subscribe: bool | None
     list_changed: bool | None
 
 
 class ToolsCapability(OpenBundle):
-    """The server has tools; ``list_changed``: it says when the list changes."""
+    """The server has tools; ``list_changed``: it sends a notification when the list changes."""
 
     list_changed: bool | None
 
 
 class ToolTasks(OpenBundle):
-    """Which tool requests the server runs as tasks."""
+    """The tool requests that the server runs as tasks."""
 
     call: dict[str, Any] | None
 
 
 class ServerTaskRequests(OpenBundle):
-    """The requests that the server runs as tasks; what is not listed it does not."""
+    """The requests that the server runs as tasks; it does not run any other request as a task."""
 
     tools: ToolTasks | None
 
@@ -128,7 +129,7 @@ class ServerTasksCapability(OpenBundle):
 
 
 class ServerCapabilities(OpenBundle):
-    """What a server can answer: in the `InitializeResult`, or in the `DiscoverResult`."""
+    """The capabilities of a server, in the `InitializeResult` or the `DiscoverResult`."""
 
     experimental: dict[str, Any] | None
     logging: dict[str, Any] | None

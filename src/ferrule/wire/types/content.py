@@ -1,10 +1,10 @@
-"""Content: the one flat block that tools, prompts and sampling share, and the contents of resources.
+"""Content: the content block that tools, prompts and sampling share, and the contents of resources.
 
-A block is one flat struct instead of one class per kind: decoding stays a single native pass, and a projection to
-an older revision rewrites a block without changing its type. What each kind needs is a table, checked when a block
-is made. An unknown kind is kept unchanged as an `UnknownContentBlock`.
+A block is one struct with the fields of all kinds, instead of one class for each kind: msgspec then decodes it in one
+pass, and a projection to an older revision can change the kind of a block. A table has the required fields of each
+kind, which are checked when a block is made. A block of an unknown kind is kept unchanged as an `UnknownContentBlock`.
 
-The rule a newcomer would break: look at ``block.type`` before anything else; fields of other kinds read ``None``.
+Check ``block.type`` before other fields: fields of other kinds are ``None``.
 """
 
 from base64 import b64encode
@@ -35,16 +35,17 @@ __all__ = [
 ContentKind: TypeAlias = Literal["text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"]
 
 CONTENT_KINDS: Final[frozenset[str]] = frozenset({"text", "image", "audio", "resource", "resource_link"})
-"""The kinds of tool results and prompt messages in the newest revision."""
+"""The kinds of blocks in tool results and prompt messages of the newest revision."""
 
 SAMPLING_CONTENT_KINDS: Final[frozenset[str]] = frozenset({"text", "image", "audio", "tool_use", "tool_result"})
-"""The kinds of sampling messages in the newest revision."""
+"""The kinds of blocks in sampling messages of the newest revision."""
 
 
 class ResourceContents(WireStruct):
-    """What a resource holds: ``text``, or ``blob`` in base64; exactly one of them.
+    """The contents of a resource: ``text``, or ``blob`` in base64; exactly one of them.
 
-    An empty one beside the other counts as absent: servers that write every member of their type send both.
+    If one of them is empty and the other is not, the empty one counts as absent: some servers send every member of
+    their type.
 
     Raises:
         ValueError: neither or both are given.
@@ -66,10 +67,10 @@ class ResourceContents(WireStruct):
 
 
 class UnknownContentBlock(OpenBundle):
-    """A content block of an unknown kind, unchanged: it is the JSON object.
+    """A content block of an unknown kind, as a view of the unchanged JSON object.
 
-    Every attribute of `ToolContentBlock` can be read, so code written for known blocks does not stumble over it;
-    what the peer sent beyond that is reached by item access.
+    It has every attribute of `ToolContentBlock`, so that code for known blocks can read it; other members are read by
+    item access.
     """
 
     type: str | None
@@ -94,7 +95,7 @@ class UnknownContentBlock(OpenBundle):
 
 
 class ToolContentBlock(WireStruct):
-    """One piece of content. ``type`` says which fields count.
+    """One piece of content. ``type`` is its kind, which determines its fields.
 
     ==================  ==========================================================================================
     ``text``            ``text``
@@ -106,8 +107,8 @@ class ToolContentBlock(WireStruct):
     ``tool_result``     sampling only: ``tool_use_id``, ``content``, ``structured_content``, ``is_error``
     ==================  ==========================================================================================
 
-    All kinds take ``annotations`` (not the two of sampling) and ``meta``. Other values of ``type`` are let through
-    here, for extensions; the decoder keeps such blocks of a peer as `UnknownContentBlock`.
+    All kinds have ``meta``, and all but the two of sampling have ``annotations``. Other values of ``type`` are allowed
+    here, for extensions; the decoder makes an `UnknownContentBlock` of such a block of a peer.
 
     Raises:
         ValueError: a field that the kind requires is missing.
@@ -171,7 +172,7 @@ def image_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """Return a picture. ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    """Return a block with a picture. ``data``: the bytes of the picture, or text that is base64 already."""
     return ToolContentBlock("image", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
 
 
@@ -182,14 +183,14 @@ def audio_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """Return a sound (2025-03-26 on). ``data`` as bytes is put into base64 here; as text it is base64 already."""
+    """Return a block with a sound (2025-03-26 on). ``data``: the bytes, or text that is base64 already."""
     return ToolContentBlock("audio", data=_base64(data), mime_type=mime_type, annotations=annotations, meta=meta)
 
 
 def resource_block(
     resource: ResourceContents, *, annotations: Annotations | None = None, meta: dict[str, Any] | None = None
 ) -> ToolContentBlock:
-    """Return the contents of a resource, embedded."""
+    """Return a block with the contents of a resource."""
     return ToolContentBlock("resource", resource=resource, annotations=annotations, meta=meta)
 
 
@@ -205,7 +206,7 @@ def resource_link_block(
     annotations: Annotations | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """Return a pointer to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
+    """Return a block with a link to a resource that the client may read (2025-06-18 on). ``size`` is in bytes."""
     return ToolContentBlock(
         "resource_link",
         uri=uri,
@@ -223,7 +224,14 @@ def resource_link_block(
 def tool_use_block(
     tool_use_id: str, name: str, arguments: dict[str, Any], *, meta: dict[str, Any] | None = None
 ) -> ToolContentBlock:
-    """Sampling (2025-11-25 on): the model wants the tool ``name`` called with ``arguments`` (``input`` on the wire)."""
+    """Return a block for sampling (2025-11-25 on) in which the model requests a tool call.
+
+    Args:
+        tool_use_id: the id of the call, for its result.
+        name: the name of the tool.
+        arguments: the arguments (``input`` on the wire).
+        meta: the ``_meta`` of the block; ``None`` for none.
+    """
     return ToolContentBlock("tool_use", id=tool_use_id, name=name, input=arguments, meta=meta)
 
 
@@ -235,7 +243,7 @@ def tool_result_block(
     is_error: bool | None = None,
     meta: dict[str, Any] | None = None,
 ) -> ToolContentBlock:
-    """Sampling (2025-11-25 on): what the tool call ``tool_use_id`` gave."""
+    """Return a block for sampling (2025-11-25 on) with the result of the tool call ``tool_use_id``."""
     return ToolContentBlock(
         "tool_result",
         tool_use_id=tool_use_id,

@@ -7,7 +7,7 @@ __all__ = ["DiscoverResult"]
 
 
 class DiscoverResult(CacheableResult):
-    """The server's revisions, capabilities and guidance for the model. Its identity is in ``_meta``."""
+    """The server's revisions and capabilities, and instructions for the model. Its identity is in ``_meta``."""
 
     supported_versions: list[str]
     capabilities: ServerCapabilities

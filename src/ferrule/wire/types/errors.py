@@ -12,19 +12,19 @@ __all__ = [
 
 
 class UnsupportedProtocolVersionData(WireStruct):
-    """Of -32022 (and of legacy servers' -32602 at ``initialize``): what the server speaks, what it was asked for."""
+    """``data`` of -32022, and of -32602 at ``initialize`` of legacy servers: supported and requested revisions."""
 
     supported: list[str]
     requested: str
 
 
 class MissingRequiredClientCapabilityData(WireStruct):
-    """Of -32021: the capabilities that the client would have to declare."""
+    """``data`` of -32021: the capabilities that the client must declare for this request."""
 
     required_capabilities: ClientCapabilities
 
 
 class URLElicitationRequiredData(WireStruct):
-    """Of -32042 (2025-11-25 only): pages to visit before asking again, all in URL mode with an id."""
+    """``data`` of -32042 (2025-11-25 only): elicitations in URL mode, to complete before the request is repeated."""
 
     elicitations: list[ElicitRequestParams]

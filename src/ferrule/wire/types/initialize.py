@@ -1,4 +1,4 @@
-"""The handshake of the legacy revisions: ``initialize`` and its answer."""
+"""The handshake of the legacy revisions: the params and the result of ``initialize``."""
 
 from typing import TypeAlias
 
@@ -21,9 +21,9 @@ InitializeRequestParams: TypeAlias = InitializeParams
 
 
 class InitializeResult(Result):
-    """The server's side of the handshake; ``protocol_version`` is what the connection speaks from now on.
+    """The server's part of the handshake; ``protocol_version`` is the revision of the connection from then on.
 
-    ``instructions`` are guidance for the model and should not repeat tool descriptions.
+    ``instructions`` are for the model and should not repeat the descriptions of tools.
     """
 
     protocol_version: str

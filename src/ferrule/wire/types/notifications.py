@@ -1,7 +1,7 @@
-"""Notifications about a running request: it is cancelled, it makes progress.
+"""Notifications about a running request: its cancellation and its progress.
 
-Those of a chapter live with the chapter; bare ones (``notifications/…/list_changed``, ``notifications/initialized``)
-have only `NotificationParams`.
+Other notifications are in the modules of their chapters; those without params of their own
+(``notifications/…/list_changed``, ``notifications/initialized``) use `NotificationParams`.
 """
 
 from ferrule.wire.types.base import NotificationParams, ProgressToken
@@ -10,14 +10,14 @@ __all__ = ["CancelledNotificationParams", "ProgressNotificationParams"]
 
 
 class CancelledNotificationParams(NotificationParams):
-    """The sender no longer wants ``request_id``. It is optional in 2025-11-25 only, where tasks have their own way."""
+    """The sender withdraws the request ``request_id``, which is optional in 2025-11-25 only (tasks have a method)."""
 
     request_id: str | int | None = None
     reason: str | None = None
 
 
 class ProgressNotificationParams(NotificationParams):
-    """How far the request with this token is. ``progress`` only grows; ``message`` is from 2025-03-26 on."""
+    """The progress of the request with this token. ``progress`` must rise; ``message`` exists from 2025-03-26 on."""
 
     progress_token: ProgressToken
     progress: int | float

@@ -1,7 +1,7 @@
-"""Multi round-trip requests (2026-07-28): a server answers with questions, the client asks again with the answers.
+"""Multi round-trip requests (2026-07-28): a server's result has questions, the client repeats the request with answers.
 
-The three questions are the legacy server-to-client requests without their JSON-RPC frame, told apart by ``method``.
-Their answers travel as a map under the same keys, as bare results; see `InputResponseRequestParams`.
+The three kinds of questions are the legacy requests from server to client, without their JSON-RPC frame; ``method``
+distinguishes them. The answers are sent as a map with the same keys; see `InputResponseRequestParams`.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -41,7 +41,7 @@ class CreateMessageRequest(WireStruct, tag_field="method", tag="sampling/createM
 
 
 class ListRootsRequest(WireStruct, tag_field="method", tag="roots/list"):
-    """Ask for the client's roots. ``id`` means nothing here; the specification's own example has one, so it is kept."""
+    """Ask for the client's roots. ``id`` has no meaning; it is kept because an example of the specification has one."""
 
     method: ClassVar[str] = "roots/list"
     params: RequestParams | None = None
@@ -52,20 +52,20 @@ InputRequest: TypeAlias = ElicitRequest | CreateMessageRequest | ListRootsReques
 """One question."""
 
 InputRequests: TypeAlias = dict[str, InputRequest]
-"""Questions under keys that the server chose, unique within the request."""
+"""Questions by their keys, which the server chose and which are unique within the request."""
 
 InputResponse: TypeAlias = ElicitResult | CreateMessageResult | ListRootsResult
-"""One answer, as its own type; on the wire nothing says which."""
+"""One answer as a typed result; on the wire it has no member for its type."""
 
 InputResponses: TypeAlias = dict[str, dict[str, Any]]
-"""Answers under the keys of their questions, still JSON."""
+"""Answers by the keys of their questions, as JSON values."""
 
 
 class InputRequiredResult(WireStruct, kw_only=True):
-    """Not an answer yet: the client answers ``input_requests`` and repeats the request with ``request_state``.
+    """An interim result: the client answers ``input_requests`` and repeats the request with ``request_state``.
 
-    Only for ``tools/call``, ``prompts/get`` and ``resources/read``, and never cached. With ``request_state`` alone
-    the client simply asks again.
+    Allowed for ``tools/call``, ``prompts/get`` and ``resources/read`` only, and never cached. If it has only
+    ``request_state``, the client repeats the request without answers.
 
     Raises:
         ValueError: neither questions nor a state are given.

@@ -1,4 +1,4 @@
-"""``subscriptions/listen`` (2026-07-28): one stream of change notifications, filtered by what the client asked for."""
+"""``subscriptions/listen`` (2026-07-28): one stream of change notifications, filtered as the client requested."""
 
 from ferrule.wire.struct import OpenBundle
 from ferrule.wire.types.base import NotificationParams, RequestParams, Result
@@ -12,7 +12,7 @@ __all__ = [
 
 
 class SubscriptionFilter(OpenBundle):
-    """Which notifications are wanted, or granted. Open: an extension adds keys of its own (tasks: ``taskIds``)."""
+    """The notifications that a client requests, or a server grants. Extensions add keys (tasks: ``taskIds``)."""
 
     tools_list_changed: bool | None
     prompts_list_changed: bool | None
@@ -33,4 +33,4 @@ class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
 
 
 class SubscriptionsListenResult(Result):
-    """The server ended the subscription in good order; ``_meta`` carries its id."""
+    """The server ended the subscription without an error; ``_meta`` has its id."""

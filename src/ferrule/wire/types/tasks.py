@@ -1,10 +1,10 @@
-"""Tasks: a request that outlives its answer, in two wires.
+"""Tasks: requests that continue after their response, in two wire formats.
 
-Revision 2025-11-25 has them in its core (`Task`, nested in a `CreateTaskResult`); later they are the extension
-``io.modelcontextprotocol/tasks`` (`DetailedTask`, flat, with the outcome inside). Python names are the same for both;
-the wire names differ (``ttl`` / ``ttlMs``), which is why these are two families and not one superset.
+Revision 2025-11-25 has tasks in its core (`Task`, nested in a `CreateTaskResult`); later they are the extension
+``io.modelcontextprotocol/tasks`` (`DetailedTask`, without nesting, with its outcome). The Python names are the same,
+but the wire names differ (``ttl`` and ``ttlMs``), so that one set of types cannot have both.
 
-The rule a newcomer would break: ``input_required`` is a *status* here and a ``resultType`` elsewhere.
+``input_required`` is a *status* here, and a ``resultType`` in other modules.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
-"""The last three are final."""
+"""The status of a task; the last three are final."""
 
 
 class RelatedTaskMetadata(WireStruct):
@@ -43,7 +43,7 @@ class RelatedTaskMetadata(WireStruct):
 
 
 class Task(WireStruct):
-    """A task as revision 2025-11-25 writes it. Times are ISO 8601; ``ttl_ms`` is ``ttl``, ``None`` is for ever."""
+    """A task in the form of revision 2025-11-25. Times are ISO 8601; ``ttl_ms`` (wire: ``ttl``): ``None``: no end."""
 
     task_id: str
     status: TaskStatus
@@ -55,19 +55,19 @@ class Task(WireStruct):
 
 
 class CreateTaskResult(Result):
-    """2025-11-25: the request runs as ``task``. For the extension's flat form, see `DetailedTask`."""
+    """2025-11-25: the request runs as the task ``task``. For the form of the extension, see `DetailedTask`."""
 
     task: Task
 
 
 class GetTaskResult(Task):
-    """2025-11-25: the answer to ``tasks/get``: the task itself, with room for ``_meta``."""
+    """2025-11-25: the result of ``tasks/get``: the members of the task, and ``_meta``."""
 
     meta: dict[str, Any] | None = field(name="_meta", default=None)
 
 
 class CancelTaskResult(GetTaskResult):
-    """2025-11-25: the answer to ``tasks/cancel``: the task, now cancelled."""
+    """2025-11-25: the result of ``tasks/cancel``: the cancelled task."""
 
 
 class ListTasksResult(Result):
@@ -78,19 +78,19 @@ class ListTasksResult(Result):
 
 
 class GetTaskRequestParams(RequestParams):
-    """Params of ``tasks/get``, both wires."""
+    """Params of ``tasks/get`` in both formats."""
 
     task_id: str
 
 
 class GetTaskPayloadRequestParams(RequestParams):
-    """2025-11-25: params of ``tasks/result``, which waits for the end and answers with the request's own result."""
+    """2025-11-25: params of ``tasks/result``, which waits for the end of a task and returns its request's result."""
 
     task_id: str
 
 
 class CancelTaskRequestParams(RequestParams):
-    """Params of ``tasks/cancel``, both wires."""
+    """Params of ``tasks/cancel`` in both formats."""
 
     task_id: str
 
@@ -108,11 +108,11 @@ class TaskStatusNotificationParams(NotificationParams, kw_only=True):
 
 
 class DetailedTask(Result, kw_only=True):
-    """A task as the extension writes it, flat: the result of ``tasks/get`` and, with ``result_type="task"``, of the
-    request that became a task.
+    """A task in the form of the extension: the result of ``tasks/get``, and of a request that became a task.
 
-    ``input_requests`` are there while the status is ``input_required``, ``result`` (as JSON) once it is ``completed``,
-    ``error`` (a JSON-RPC error) once it is ``failed``. ``ttl_ms`` counts from ``created_at``, ``None`` is for ever.
+    The latter has ``result_type="task"``. It has ``input_requests`` while the status is ``input_required``, ``result``
+    (as JSON) if it is ``completed``, and ``error`` (a JSON-RPC error) if it is ``failed``. ``ttl_ms`` counts from
+    ``created_at``; ``None``: no end.
     """
 
     task_id: str
@@ -128,14 +128,14 @@ class DetailedTask(Result, kw_only=True):
 
 
 class UpdateTaskRequestParams(RequestParams):
-    """The extension's ``tasks/update``: answers to some of the task's questions."""
+    """Params of the extension's ``tasks/update``: answers to questions of a task."""
 
     task_id: str
     input_responses: dict[str, dict[str, Any]]
 
 
 class TaskNotificationParams(NotificationParams, kw_only=True):
-    """The extension's ``notifications/tasks``: the whole task, on a listen stream that asked for it."""
+    """Params of the extension's ``notifications/tasks``: the whole task, for a subscription with its id."""
 
     task_id: str
     status: TaskStatus

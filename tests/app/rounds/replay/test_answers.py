@@ -66,7 +66,7 @@ async def test_an_invalid_answer_is_recorded(app):
 
 @pytest.mark.parametrize("raw", [{}, {"action": "accept", "content": None}, {"action": 5}, {"result": accept(1)}])
 async def test_malformed_answers_are_misfits(app, raw):
-    """Also one wrapped as a JSON-RPC result would be (T72)."""
+    """Also an answer that is wrapped like a JSON-RPC result."""
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -143,7 +143,7 @@ async def test_a_changed_question_has_its_time_anew(app):
 
 
 async def test_waiting_callers_are_released_at_once(app):
-    """A body that waits in its clean-up for a branch that asks must not hold the reply for the grace."""
+    """A body whose clean-up waits for a branch with a question must not delay the reply by the grace period."""
     settings_of(app).grace_s = 60
 
     @app.tool
@@ -159,7 +159,7 @@ async def test_waiting_callers_are_released_at_once(app):
 
 
 async def test_an_undeclared_capability_raises_at_the_call(app):
-    """In the modern era, uncaught, it is the -32021 answer; it is checked in every round (T74)."""
+    """In the modern era, uncaught, it becomes the error -32021; it is checked in every round."""
 
     @app.tool
     async def body(ctx: Context) -> str:

@@ -81,9 +81,10 @@ async def test_answers_to_nothing_are_ignored(app):
     assert call.result["content"][0]["text"] == "1 2"
 
 
-async def test_changed_text_asks_again(app):
+@pytest.mark.parametrize("changed", ["pay 1000", "pay 2", "pay 3", "pay 4", "pay 5", "pay 6"])
+async def test_changed_text_asks_again(app, changed):
     """Consent does not carry over to another text under the same key."""
-    texts = iter(["pay 1", "pay 1000", "pay 1000"])
+    texts = iter(["pay 1", changed, changed])
 
     @app.tool
     async def body(ctx: Context) -> str:
@@ -91,7 +92,7 @@ async def test_changed_text_asks_again(app):
 
     call = await Call(app).send()
     await call.reply(accept(True))
-    assert call.texts == ["pay 1000"]
+    assert call.texts == [changed]
     await call.reply(accept(False))
     assert call.result["content"][0]["text"] == "False"
 

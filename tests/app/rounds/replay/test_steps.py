@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from ferrule import Context
 from ferrule.app.rounds.errors import AmbiguousKey, NonDeterminismError, StepFailed
-from tests.app.rounds.driving import Call, accept, always, both, outcome, push, settled
+from ferrule.app.rounds.journal import Entry
+from ferrule.app.rounds.replay import ReplayRounds
+from tests.app.rounds.driving import Call, accept, always, both, outcome, push, settings_of, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -332,7 +335,7 @@ async def test_the_same_step_in_two_branches_at_once_is_ambiguous(app):
 
 
 async def test_a_divergence_can_be_caught_but_nothing_ran(app):
-    """Even a body that goes on has not charged twice."""
+    """A body that continues after it has not charged twice."""
     names = iter(["one", "two"])
     charged: list[str] = []
 
@@ -347,3 +350,42 @@ async def test_a_divergence_can_be_caught_but_nothing_ran(app):
     call = await (await Call(app).send()).reply(accept(1))
     assert call.result["content"][0]["text"] == "noticed"
     assert charged == ["x"]
+
+
+async def test_new_steps_beside_a_replay_run_after_it(app):
+    """They may depend on anything else than the rounds; all of them begin before the next question is asked."""
+    rounds: list[int] = []
+    ran: list[str] = []
+
+    @app.tool
+    async def body(ctx: Context) -> str:
+        rounds.append(1)
+
+        async def asks() -> None:
+            for text in ("one", "two", "three"):
+                await ctx.elicit(text, int, key=text)
+
+        async def works(name: str) -> str:
+            if len(rounds) == 3:
+                return await ctx.step(name, lambda: ran.append(name) or name)
+            return ""
+
+        return str(await ctx.gather(asks(), works("a"), works("b")))
+
+    call = await Call(app).send()
+    for text in ("two", "three"):
+        await call.reply(accept(1))
+        assert call.texts == [text]
+    assert ran == ["a", "b"]
+
+
+def test_a_replay_waits_as_long_as_a_time_out_of_the_body_has_waited(app):
+    """It abandoned a step then, and does so again; the longest counts, and what steps returned does not."""
+    rounds: Any = object.__new__(ReplayRounds)
+    rounds.settings = settings_of(app)
+    rounds.settings.replay_wait_s = 2
+    rounds._due = {}
+    assert rounds._patience_s() == 2
+    kinds: list[Any] = [("answer", 900.0), ("step", 800.0), ("abandoned", 5.0), ("abandoned", 7.5), ("in_doubt", 600.0)]
+    rounds._due = {str(at): Entry(at, kind, "", value) for at, (kind, value) in enumerate(kinds)}
+    assert rounds._patience_s() == 9.5

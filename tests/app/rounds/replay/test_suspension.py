@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_finally_runs_in_each_round_and_sees_the_suspension(app):
-    """Suspension looks like cancellation; `ctx.suspending` tells the two apart."""
+    """Suspension is a cancellation for the body; `ctx.suspending` distinguishes them."""
     seen: list[bool] = []
 
     @app.tool
@@ -291,7 +291,7 @@ async def test_a_real_cancellation_during_a_question_is_not_a_suspension(app):
 
 
 class SlowBlobs:
-    """A store that takes until it is told."""
+    """A store whose writes wait until the test releases them."""
 
     def __init__(self) -> None:
         self.called, self.go = asyncio.Event(), asyncio.Event()
@@ -355,7 +355,7 @@ async def test_a_body_that_ends_while_the_state_is_sealed_still_gives_the_round(
 
 
 async def test_an_orphan_question_is_released_when_the_body_returns(app):
-    """Nobody waits for it; a task that waits for ever would be a leak."""
+    """No task awaits it; a task that waits for ever would be a leak."""
     tasks: list[asyncio.Task[Any]] = []
 
     @app.tool
@@ -370,7 +370,7 @@ async def test_an_orphan_question_is_released_when_the_body_returns(app):
 
 
 async def test_an_orphan_cannot_ask_after_the_call_has_ended(app):
-    """In both eras: nobody would hear the answer."""
+    """In both eras, since no answer could be delivered."""
     late: list[Any] = []
 
     @app.tool
@@ -395,7 +395,7 @@ async def test_an_orphan_cannot_ask_after_the_call_has_ended(app):
 
 
 async def test_an_unawaited_task_runs_every_round(app):
-    """What the docs say to users: code outside a step runs once per round."""
+    """As the pages describe: code outside a step runs once per round."""
     runs: list[int] = []
 
     @app.tool

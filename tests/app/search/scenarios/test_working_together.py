@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import pytest
 
 from ferrule import Client, Field, MCPServer
-from ferrule.app.search.tools import MAX_LISTED
 from ferrule.expose import from_openapi
 from ferrule.extensions.tasks import Tasks
+from ferrule.search.definitions import MAX_LISTED
 from tests.app.support import EVERY_REVISION, V1125, call
-from tests.kernel.fast_path.test_plain_calls import open_line, texts
+from tests.kernel.fast_path.test_stream_calls import open_line, texts
 from tests.kernel.harness import modern
 from tests.pipes import line_to
 from tests.transports.asgi.support import modern as modern_over_http

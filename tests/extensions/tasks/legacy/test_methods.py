@@ -1,4 +1,4 @@
-"""Tasks as 2025-11-25 has them: the client asks for one, waits in ``tasks/result`` and is asked there."""
+"""Tasks of 2025-11-25: the client requests one, waits in ``tasks/result``, and gets its questions there."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_question_that_another_process_asks_is_not_asked_again() -> None
         assert (await client.ask("tasks/get", taskId=task_id))["status"] == "input_required"
         await asyncio.sleep(0.01)
     assert not client.dispatch.asked
-    # Whoever opens tasks/result has a stream of its own and is asked there all the same.
+    # A client that sends tasks/result has another stream, and gets the question there too.
     assert (await client.ask("tasks/result", taskId=task_id))["content"][0]["text"] == "Hello Ann"
 
 
@@ -228,7 +228,7 @@ async def test_status_notifications_tell_the_whole_task() -> None:
 
 
 async def test_a_task_of_the_old_wire_can_be_looked_at_on_the_new_one() -> None:
-    """SEP-2663, backward compatibility: get and cancel for tasks made under the old flow."""
+    """SEP-2663, backward compatibility: get and cancel for tasks that were made by a legacy client."""
     app = make()
     task_id = (await Legacy(app).start("slow"))["task"]["taskId"]
     assert (await Modern(app).get(task_id))["status"] == "working"

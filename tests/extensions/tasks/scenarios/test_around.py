@@ -52,7 +52,7 @@ async def test_the_result_of_a_task_passes_the_middleware(after_s: float) -> Non
 
 
 async def test_middleware_sees_the_request_and_then_the_task() -> None:
-    """The id tells the passes apart; a call that is not a task passes once."""
+    """The task id distinguishes the two runs of middleware; a call that is not a task runs it once."""
     seen: list[tuple[str | None, str]] = []
     timings: list[TimingOf] = []
 
@@ -115,7 +115,7 @@ async def test_what_middleware_puts_into_context_reaches_the_body_and_an_error_g
 
 
 async def test_middleware_that_answers_by_itself_ends_the_task() -> None:
-    """Nobody waits for the body then, so it does not run on."""
+    """The body is then not needed, so it is cancelled."""
     ran: list[str] = []
 
     async def veto(ctx: Any, call_next: Any) -> Any:
@@ -205,7 +205,7 @@ async def test_questions_returned_by_hand_are_asked_in_a_task(era: type[Any]) ->
 
 
 async def test_a_running_task_ends_with_its_life() -> None:
-    """In memory, too, where nobody renews a lease."""
+    """Also in memory, where no lease is renewed."""
     app = MCPServer("x", extensions=[Tasks(ttl_s=0.05)])
     ended = asyncio.Event()
 
@@ -246,7 +246,7 @@ async def test_who_was_taken_for_dead_takes_no_step_and_finishes_nothing(tmp_pat
         return app
 
     one = make("one")
-    client = Modern(one)  # outside its lifespan nobody renews its leases: to others it looks dead
+    client = Modern(one)  # outside its lifespan its leases are not renewed, so that it counts as dead
     task_id = (await client.call("work"))["taskId"]
     runs += tasks_of(one)._scheduler.runs
     async with process(make("two")) as other, asyncio.timeout(30):

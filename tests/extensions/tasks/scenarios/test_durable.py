@@ -12,7 +12,7 @@ from ferrule import Context, MCPServer
 from ferrule.app.rounds.manual import InputRequired
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import MCPError
-from tests.extensions.tasks.support import Modern, process
+from tests.extensions.tasks.support import Modern, process, tasks_of
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +24,7 @@ class Work:
         self.effects: list[str] = []
         self.cleaned = 0
         self.go = asyncio.Event()
+        self.began = asyncio.Event()
 
     def effect(self, name: str) -> str:
         self.effects.append(name)
@@ -44,6 +45,7 @@ def make(path: Path, work: Work, **options: Any) -> MCPServer[Any]:
 
     @app.tool(task="required")
     async def fragile() -> str:
+        work.began.set()
         await work.go.wait()
         return "x"
 
@@ -63,6 +65,13 @@ async def kill(app: MCPServer[Any]) -> None:
         await asyncio.wait([run.body])
 
 
+async def recorded(app: MCPServer[Any], task_id: str) -> str:
+    """The journal of a task in the store, as text."""
+    found = await tasks_of(app).repository.find(task_id)
+    assert found is not None
+    return repr(found[1].journal)
+
+
 async def test_a_resumable_task_goes_on_in_another_process_and_repeats_no_step(tmp_path: Path) -> None:
     """The recorded steps and answers are replayed; the idempotency key stays."""
     work = Work()
@@ -79,7 +88,8 @@ async def test_a_resumable_task_goes_on_in_another_process_and_repeats_no_step(t
             await asyncio.sleep(0.01)
         while (await client.get(task_id))["status"] != "working":
             await asyncio.sleep(0.01)
-    await asyncio.sleep(0.1)  # the second step's record
+        while "step:second" not in await recorded(one, task_id):
+            await asyncio.sleep(0.01)
     await kill(one)
     work.go.set()
     async with process(make(tmp_path / "t.db", work)) as later:
@@ -127,7 +137,6 @@ async def test_questions_by_hand_are_not_asked_again_in_another_process(tmp_path
     async with asyncio.timeout(30):
         while not began:
             await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
     await kill(one)
     go.set()
     async with process(again()) as later:
@@ -137,7 +146,7 @@ async def test_questions_by_hand_are_not_asked_again_in_another_process(tmp_path
 
 
 async def test_an_answer_given_while_no_process_runs_the_task_is_kept(tmp_path: Path) -> None:
-    """The journal is safe before an answer is acknowledged, whoever takes it."""
+    """The journal is stored before an answer is acknowledged, in whichever process receives it."""
     work = Work()
     work.go.set()
     one = make(tmp_path / "t.db", work)
@@ -159,7 +168,8 @@ async def test_a_task_that_cannot_be_resumed_fails_and_says_why(tmp_path: Path) 
     work = Work()
     one = make(tmp_path / "t.db", work)
     task_id = (await Modern(one).call("fragile"))["taskId"]
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(30):
+        await work.began.wait()
     await kill(one)
     async with process(make(tmp_path / "t.db", work)) as later:
         task = await later.until(task_id)
@@ -188,7 +198,7 @@ async def test_an_orderly_stop_hands_resumable_tasks_over_at_once(tmp_path: Path
 
 
 async def test_another_process_cancels_a_task(tmp_path: Path) -> None:
-    """The word is in the store; whoever runs the task finds it there."""
+    """The cancellation is in the store, where the process that runs the task reads it."""
     work = Work()
     async with process(make(tmp_path / "t.db", work)) as client:
         task_id = (await client.call("fragile"))["taskId"]
@@ -202,17 +212,31 @@ async def test_another_process_cancels_a_task(tmp_path: Path) -> None:
 
 
 class Cut:
-    """A store that can be away, for all who have it."""
+    """The store of one process, which can be away for all processes.
+
+    Attributes:
+        claims: number of times that this process looked for tasks whose lease has run out.
+    """
 
     is_away = False
 
     def __init__(self, store: Any) -> None:
         self._store = store
+        self.claims = 0
 
     def __getattr__(self, name: str) -> Any:
         if Cut.is_away:
             raise ConnectionError("away")
+        self.claims += name == "claim"
         return getattr(self._store, name)
+
+
+async def lease_has_run_out(app: MCPServer[Any]) -> bool:
+    """Whether the lease of the only task in the file of an app has run out, by the clock of the file."""
+    assert app.store is not None
+    file: Any = app.store.tasks._file  # type: ignore[attr-defined]
+    sql = "SELECT leased_until < ? FROM ferrule_tasks"
+    return bool(await file.run(lambda connection, now: connection.execute(sql, (now,)).fetchone()[0]))
 
 
 async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path, monkeypatch: Any) -> None:
@@ -220,25 +244,30 @@ async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Cut, "is_away", False)
     work = Work()
     apps = [make(tmp_path / "t.db", work) for _ in range(3)]
+    stores: list[Cut] = []
     for app in apps:
-        (extension,) = app.extensions.values()
-        assert isinstance(extension, Tasks)
-        extension.repository.store = Cut(extension.repository.store)  # type: ignore[assignment]
+        repository = tasks_of(app).repository
+        stores.append(Cut(repository.store))
+        repository.store = stores[-1]  # type: ignore[assignment]
     async with process(apps[0]) as client, process(apps[1]), process(apps[2]):
         task_id = (await client.call("order"))["taskId"]
         await client.until(task_id, "input_required")
         Cut.is_away = True
-        await asyncio.sleep(1)  # three leases
+        async with asyncio.timeout(30):
+            while not await lease_has_run_out(apps[0]):
+                await asyncio.sleep(0.01)
         Cut.is_away = False
-        await asyncio.sleep(0.2)  # everybody looks, some before the one that runs it
+        before = [store.claims for store in stores]
+        # Each process looks for tasks again, some before the one that runs this task.
+        async with asyncio.timeout(30):
+            while any(store.claims < count + 2 for store, count in zip(stores, before, strict=True)):
+                await asyncio.sleep(0.01)
         (key,) = (await client.get(task_id))["inputRequests"]
         answer = {"action": "accept", "content": {"value": True}}
         await client.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
         work.go.set()
         await client.until(task_id)
-        (extension,) = apps[0].extensions.values()
-        assert isinstance(extension, Tasks)
-        found = await extension.repository.find(task_id)
+        found = await tasks_of(apps[0]).repository.find(task_id)
     assert found is not None
     assert found[1].runs == 1
     assert work.effects == ["first", "second", "third"]
@@ -247,7 +276,7 @@ async def test_an_outage_of_the_store_ends_no_process(tmp_path: Path, monkeypatc
 async def test_a_task_that_cannot_be_kept_is_refused_at_once_and_in_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A full disk does not become empty by waiting. The client is not told of disks; the log is."""
+    """Waiting does not free a full disk. The log has the reason; the client gets no details of the store."""
     app = make(tmp_path / "t.db", Work(), patience_s=10_000)
     store = app.store
     assert store is not None

@@ -29,7 +29,7 @@ async def test_expired_tasks_leave_no_record_no_key_and_no_object(
 
 
 async def test_what_expired_in_memory_goes_even_when_no_further_task_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody may ever ask again."""
+    """No client may ever read it again."""
     monkeypatch.setattr(scheduler, "_SWEEP_S", 0.05)
     tasks = Tasks(ttl_s=0.1)
     app = MCPServer("x", extensions=[tasks])

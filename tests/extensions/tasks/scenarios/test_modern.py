@@ -195,7 +195,7 @@ async def test_questions_before_begin_task_are_rounds_of_the_call() -> None:
 
 
 async def test_a_call_that_outlasts_its_threshold_becomes_a_task_and_a_quick_one_does_not() -> None:
-    """The handle comes unasked; the body goes on where it was."""
+    """The client gets a handle without having asked for it; the body continues."""
     app = make()
     go, began = asyncio.Event(), 0
 
@@ -258,7 +258,7 @@ async def test_a_task_of_another_principal_does_not_exist() -> None:
 
 
 async def test_progress_becomes_the_status_message() -> None:
-    """A task has no progress notifications on this wire; its status message tells."""
+    """Tasks have no progress notifications in the extension; the status message has the progress."""
     app = make()
     go = asyncio.Event()
 
@@ -405,7 +405,7 @@ async def test_task_turns_the_extension_on_by_itself() -> None:
 
 
 async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() -> None:
-    """The client that went away would never hear of the handle."""
+    """A client that has disconnected could not receive the task's id."""
     app = make()
     began, cleaned = asyncio.Event(), asyncio.Event()
 
@@ -431,7 +431,7 @@ async def test_a_withdrawn_request_takes_its_body_along_while_it_is_no_task() ->
 async def test_an_exit_without_a_cancellation_is_the_tools_failure(
     kind: type[BaseException], after_s: float | None
 ) -> None:
-    """In a task as in a call: a result with ``isError``, and the loop goes on (`kernel.concurrency.cancellation`)."""
+    """In a task as in a call: a result with ``isError``, and the loop continues (`kernel.concurrency.cancellation`)."""
     app = make()
 
     @app.tool(task="optional", task_after_s=after_s)
@@ -542,7 +542,7 @@ async def test_a_question_while_the_call_becomes_a_task_is_asked_in_the_task() -
 async def test_a_call_that_cannot_become_a_task_is_answered_and_the_reason_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The store is away: an operator sees why calls are slow at WARNING, and the client waits for the result."""
+    """While the store is unreachable, the client waits for the result, and a WARNING has the reason."""
     extension = Tasks()
     app = MCPServer("tasks", extensions=[extension])
     refused = asyncio.Event()
@@ -566,7 +566,7 @@ async def test_a_call_that_cannot_become_a_task_is_answered_and_the_reason_logge
 
 
 async def test_a_task_that_failed_for_its_size_takes_no_further_step() -> None:
-    """What the client is told to have failed has stopped, and nobody may claim it."""
+    """A task that is reported as failed has stopped, and no process can claim it."""
     extension = Tasks(max_task_bytes=3000)
     app = MCPServer("tasks", extensions=[extension])
     steps: list[str] = []

@@ -1,4 +1,4 @@
-"""On trio there are no tasks: what need not be one is an ordinary call, and the rest is told clearly."""
+"""On trio there are no tasks: an optional task is an ordinary call, and a required one gets a clear error."""
 
 from __future__ import annotations
 

@@ -10,6 +10,11 @@ import pytest
 
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import ConnectionClosed
+from ferrule.stores.blobs import MemoryBlobs
+from ferrule.stores.channel import MemoryChannel
+from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.sessions import MemorySessions
+from ferrule.stores.store import Store
 from ferrule.transports.asgi import HttpContext, HttpEndpoint
 from ferrule.transports.asgi.legacy import endpoint as legacy
 from ferrule.transports.asgi.legacy import questions
@@ -61,7 +66,7 @@ async def test_without_a_session_id_a_request_is_400_and_with_an_unknown_one_404
 
 
 async def test_a_session_of_another_process_is_explained_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Several processes without a shared store fail every legacy call, and nothing else would say why."""
+    """Several processes without a shared store fail every legacy call; the log names the reason."""
     app, other = Steered().endpoint(), Steered().endpoint()
     session = await open_session(app)
     ended = await open_session(other)
@@ -98,7 +103,7 @@ async def test_a_session_is_initialized_once() -> None:
 
 
 async def test_sessions_are_bounded_and_displaced_ones_are_404() -> None:
-    """10,000 sessions opened and dropped must not stay (case 38)."""
+    """10,000 sessions opened and dropped must not stay."""
     app = Steered().endpoint(max_sessions=3)
     sessions = [await open_session(app) for _ in range(10)]
     assert app.legacy is not None
@@ -108,7 +113,7 @@ async def test_sessions_are_bounded_and_displaced_ones_are_404() -> None:
 
 
 async def test_when_all_sessions_are_busy_a_new_one_is_503() -> None:
-    """Nobody's call is cut for a newcomer."""
+    """No session in use is ended for a new one."""
     steered = Steered()
     app = steered.endpoint(max_sessions=1)
     session = await open_session(app)
@@ -122,7 +127,7 @@ async def test_when_all_sessions_are_busy_a_new_one_is_503() -> None:
 
 
 async def test_idle_time_counts_from_the_end_of_the_last_request_in_flight() -> None:
-    """A long call and an open GET stream keep their session alive (case 34)."""
+    """A long call and an open GET stream keep their session alive."""
     now = 0.0
     steered = Steered()
     app = steered.endpoint(session_idle_s=10.0, clock=lambda: now)
@@ -147,7 +152,7 @@ async def test_idle_time_counts_from_the_end_of_the_last_request_in_flight() -> 
 
 
 async def test_the_sweep_runs_by_itself() -> None:
-    """Memory is freed although nobody asks for the session again."""
+    """Memory is freed without another request for the session."""
     app = Steered().endpoint(session_idle_s=0.05)
     await open_session(app)
     assert app.legacy is not None
@@ -173,7 +178,7 @@ async def test_a_session_belongs_to_the_principal_that_opened_it(caplog: pytest.
 
 
 async def test_a_handler_sees_the_headers_of_its_own_request() -> None:
-    """Not those of the handshake: tokens are refreshed during a session (case 29)."""
+    """Not those of the handshake: tokens are refreshed during a session."""
     app = Steered().endpoint()
     session = await open_session(app, authorization="Bearer A")
     answer = await legacy_call(app, tool("headers", header="authorization"), session, authorization="Bearer B").run()
@@ -228,7 +233,7 @@ async def test_clean_up_that_a_handler_registered_runs_at_the_session_s_end() ->
 
 @pytest.mark.parametrize("mode", ["auto", "json", "sse"])
 async def test_an_id_in_flight_is_refused_and_free_again_afterwards(mode: str) -> None:
-    """Answers are never delivered to the wrong request (case 1)."""
+    """Answers are never delivered to the wrong request."""
     steered = Steered()
     app = steered.endpoint(response_mode=mode)
     session = await open_session(app)
@@ -279,7 +284,7 @@ async def test_a_json_rpc_error_is_200() -> None:
 
 
 async def test_response_modes() -> None:
-    """auto: JSON until a handler speaks. json: never a stream. sse: always one."""
+    """auto: JSON until a handler sends a message. json: never a stream. sse: always one."""
     for mode, silent, speaking in (
         ("auto", "json", "event-stream"),
         ("json", "json", "json"),
@@ -312,7 +317,7 @@ async def test_a_disconnect_is_not_a_cancellation(caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_cancelled_request_gets_no_answer_and_unknown_ids_are_ignored() -> None:
-    """Nothing more for it; ping is answered (case 32)."""
+    """Nothing more for it; ping is answered."""
     steered = Steered()
     app = steered.endpoint()
     session = await open_session(app)
@@ -364,7 +369,7 @@ async def test_a_hundred_cancellations_at_once() -> None:
 
 
 async def test_notifications_and_stray_answers_are_202() -> None:
-    """They get no answer, also where they lead nowhere (2025-11-25, "Sending Messages to the Server")."""
+    """They get no answer, also if they belong to no request (2025-11-25, "Sending Messages to the Server")."""
     app = Steered().endpoint()
     session = await open_session(app)
     for message in (
@@ -427,7 +432,7 @@ async def test_another_session_cannot_answer() -> None:
 
 @pytest.mark.parametrize("options", [{"stateless": True}, {"response_mode": "json"}])
 async def test_a_question_that_cannot_be_answered_fails_at_once(options: dict[str, Any]) -> None:
-    """It must not wait for ever (demand D4)."""
+    """It must not wait for ever."""
     app = Steered().endpoint(**options)
     session = None if "stateless" in options else await open_session(app, capabilities=ELICITATION)
     with anyio.fail_after(30):
@@ -585,3 +590,27 @@ async def test_the_http_status_of_another_server_is_not_passed_on(monkeypatch: p
     monkeypatch.setattr(steered, "tool_fail", fail)
     answer = await legacy_call(app, tool("fail"), session).run()
     assert (answer.status, answer.json["error"]["code"]) == (200, -32601)
+
+
+async def test_an_answer_that_cannot_be_passed_on_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """After a 202 the client would never send it again, and the process that asked would wait for nothing."""
+
+    class Away(MemoryChannel):
+        async def send(self, message: bytes) -> None:
+            if is_away:
+                raise ConnectionError("locked")
+
+    is_away = False
+    store = Store(MemoryMarks(), MemoryBlobs(), is_shared=True, channel=Away(), sessions=MemorySessions())
+    app = Steered().endpoint(shared=store)
+    session = await open_session(app)
+    answer = {"jsonrpc": "2.0", "id": 7, "result": {}}
+    assert (await legacy_call(app, answer, session).run()).status == 202
+    is_away = True
+    refused = await legacy_call(app, answer, session).run()
+    assert (refused.status, refused.json["error"]["message"]) == (
+        503,
+        "The answer did not reach the process that asked; send it again",
+    )
+    assert "a message (answer) did not reach the other workers: locked" in caplog.text
+    await app.aclose()

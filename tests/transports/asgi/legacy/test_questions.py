@@ -26,7 +26,7 @@ class Stream:
 
 
 async def test_an_absolute_cap_alone_ends_a_question() -> None:
-    """``max_total_s`` without ``timeout_s`` is a bound too; the client is told that nobody waits."""
+    """``max_total_s`` without ``timeout_s`` is a bound too; the client gets a cancellation."""
     stream, questions = Stream(), ClientQuestions()
     with anyio.fail_after(30), pytest.raises(RequestTimeout):
         await questions.ask(stream.emit, stream, "roots/list", None, {"max_total_s": 0.01})
@@ -46,7 +46,7 @@ async def test_progress_that_only_moves_the_time_out_is_asked_for() -> None:
 
 
 async def test_answers_errors_and_the_end_of_a_stream_reach_who_asked() -> None:
-    """Each question gets its own outcome; an answer to none is told apart."""
+    """Each question gets its own outcome; an answer to no question is refused."""
     stream, other, questions = Stream(), Stream(), ClientQuestions()
     outcomes: dict[str, Any] = {}
 
@@ -72,7 +72,7 @@ async def test_answers_errors_and_the_end_of_a_stream_reach_who_asked() -> None:
 
 
 async def test_progress_reaches_its_question_only() -> None:
-    """The callback is awaited; a token of nobody is refused."""
+    """The callback is awaited; an unknown token is refused."""
     stream, questions = Stream(), ClientQuestions()
     seen: list[float] = []
 

@@ -30,7 +30,7 @@ def table(max_sessions: int = 10, idle_s: float | None = 10) -> tuple[SessionTab
 
 
 def test_idle_time_counts_from_the_end_of_the_last_use() -> None:
-    """A session with a long call in flight must not be reaped in the middle of it (case 34)."""
+    """A session with a long call in flight must not be reaped in the middle of it."""
     sessions, clock, removed = table()
     entry = Entry("a")
     sessions.add(entry)
@@ -62,7 +62,7 @@ def test_an_expired_session_does_not_exist_even_before_a_sweep() -> None:
 
 
 def test_a_new_session_displaces_the_one_idle_longest() -> None:
-    """A cap on live sessions, so that clients which never say goodbye cannot fill the memory (case 38)."""
+    """A cap on live sessions, so that clients which never say goodbye cannot fill the memory."""
     sessions, clock, removed = table(max_sessions=2)
     for name in "ab":
         entry = Entry(name)

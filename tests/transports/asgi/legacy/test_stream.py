@@ -47,7 +47,7 @@ def made(store: MemoryEventStore | None) -> ResumableStream:
 
 
 async def test_a_new_connection_takes_the_place_of_one_that_does_not_read() -> None:
-    """A client that vanished without closing its connection comes back; whoever speaks goes on at once."""
+    """A client that vanished without closing its connection connects again; messages continue at once."""
     channel, dead, alive = made(MemoryEventStore()), Server(), Server()
     said: list[int] = []
 
@@ -106,7 +106,7 @@ async def test_a_stream_is_given_up_while_a_write_waits() -> None:
 
 
 async def test_what_is_said_while_a_stream_opens_waits_for_its_head() -> None:
-    """Other workers are told of the stream first. Six messages at once are six events, in order."""
+    """Other workers are notified of the stream first. Six messages at once are six events, in order."""
     channel, server = made(MemoryEventStore()), Server()
     opening, may_open = anyio.Event(), anyio.Event()
 
@@ -129,7 +129,7 @@ async def test_what_is_said_while_a_stream_opens_waits_for_its_head() -> None:
 
 
 async def test_ending_a_wait_is_not_cancelling_who_waits() -> None:
-    """The task goes on, and a real cancellation meanwhile stays one."""
+    """The task continues, and a real cancellation at the same time takes effect."""
     wait = EndableWait()
     found: list[Any] = []
     waiting = anyio.Event()

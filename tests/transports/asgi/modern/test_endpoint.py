@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.kernel import builtin
+from ferrule.kernel import standard_methods
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.server import Server
 from ferrule.protocol.errors import MCPError, MissingRequiredClientCapability
+from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions
 from ferrule.wire.headers import compile_param_plan
 from ferrule.wire.jsonrpc import encode_notification
@@ -39,7 +40,7 @@ def tool(name: str, id: Any = 1, meta: dict[str, Any] | None = None, **arguments
 
 
 async def test_a_silent_handler_is_answered_with_json_in_two_sends() -> None:
-    """JSON unless the handler speaks before it answers."""
+    """JSON, unless the handler sends a message before its result."""
     answer = await modern_call(Steered().endpoint(), tool("echo", text="hi")).run()
     assert (answer.status, answer.headers["content-type"], answer.sends) == (200, "application/json", 2)
     assert int(answer.headers["content-length"]) == len(answer.body)
@@ -48,7 +49,7 @@ async def test_a_silent_handler_is_answered_with_json_in_two_sends() -> None:
 
 
 async def test_the_first_word_commits_an_event_stream_and_the_result_is_its_last_event() -> None:
-    """What is said reaches the client before the handler ends; no event ids, no priming (trap T61)."""
+    """Messages reach the client before the handler ends; there are no event ids and no priming event."""
     steered = Steered()
     call = modern_call(steered.endpoint(), tool("speak"))
     async with running(call):
@@ -99,7 +100,7 @@ async def test_a_vanished_client_cancels_its_request(name: str, caplog: pytest.L
 
 
 async def test_a_handler_that_ignores_its_cancellation_is_waited_for_and_not_answered() -> None:
-    """Its answer goes nowhere, and the endpoint serves on."""
+    """Its response is dropped, and the endpoint serves further requests."""
     steered = Steered()
     app = steered.endpoint()
     call = modern_call(app, tool("stubborn"))
@@ -116,7 +117,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_waited_for_and_not_ans
 
 
 async def test_the_task_of_a_cancelled_request_is_clean_afterwards(anyio_backend: str) -> None:
-    """The server goes on using the task; a cancellation left behind would hit something else."""
+    """The server continues to use the task, so no cancellation may remain in it."""
     if anyio_backend != "asyncio":
         pytest.skip("trio cancels by scopes")
     import asyncio
@@ -220,7 +221,7 @@ async def test_an_error_after_the_first_word_is_the_last_event() -> None:
 
 
 async def test_a_result_that_cannot_be_written_is_an_internal_error() -> None:
-    """Logged in full, told without detail."""
+    """The log has the details; the client does not get them."""
     server: Server[Any] = Server("x")
 
     async def bad(ctx: Any) -> Any:
@@ -293,7 +294,7 @@ async def test_annotated_arguments_are_compared_with_their_headers() -> None:
     """The plan of the tool is compiled once; the body is the source of truth."""
     steered = Steered()
     schema = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "Region"}}}
-    steered.server.param_headers["echo"] = compile_param_plan(schema)
+    steered.server.attachments.made(MirroredHeaders).params["echo"] = compile_param_plan(schema)
     app = steered.endpoint()
     good = [{"mcp_param_region": "hi"}, {"mcp_param_region": " hi "}, {"mcp_param_region": "=?base64?aGk=?="}]
     bad = [{}, {"mcp_param_region": "HI"}, {"mcp_param_region": "=?base64?aGk?="}, {"mcp_param_region": ""}]
@@ -349,7 +350,7 @@ async def test_a_notification_that_contradicts_itself_is_refused(
 
 
 async def test_a_client_sends_no_responses_in_the_modern_era() -> None:
-    """It asks by input requests, so there is nothing to respond to."""
+    """Servers ask by input requests, so a client has no request to respond to."""
     message = {"jsonrpc": "2.0", "id": 1, "result": {}}
     headers = {**modern_headers(tool("echo"))}
     answer = await Call(Steered().endpoint(), headers=headers, body=json.dumps(message).encode()).run()
@@ -425,7 +426,7 @@ async def test_a_shutdown_ends_subscriptions_with_their_result() -> None:
 
 
 async def test_a_subscriber_that_cannot_keep_up_is_ended_not_skipped() -> None:
-    """The buffer is bounded; a client that listens again knows that it may have missed something."""
+    """The buffer is bounded; a client that subscribes again knows that it may have missed events."""
     from ferrule.kernel.changes.bus import SubscriptionBus
 
     steered = Steered(resource_updates=True, bus=SubscriptionBus(max_events=4))
@@ -480,7 +481,7 @@ async def test_an_event_for_many_streams_is_encoded_once(monkeypatch: pytest.Mon
         encoded.append(method)
         return encode_notification(method, params)
 
-    monkeypatch.setattr(builtin, "encode_notification", encode)
+    monkeypatch.setattr(standard_methods, "encode_notification", encode)
     steered = Steered(resource_updates=True)
     endpoint = steered.endpoint()
     ids: list[Any] = [1, "two", 'a "quoted" \\ one', "é"]
@@ -499,7 +500,7 @@ async def test_an_event_for_many_streams_is_encoded_once(monkeypatch: pytest.Mon
         {
             "jsonrpc": "2.0",
             "method": "notifications/resources/updated",
-            "params": {"uri": "r://a", "_meta": {"x": 1, builtin.SUBSCRIPTION_ID_KEY: id}},
+            "params": {"uri": "r://a", "_meta": {"x": 1, standard_methods.SUBSCRIPTION_ID_KEY: id}},
         }
         for id in ids
     ]

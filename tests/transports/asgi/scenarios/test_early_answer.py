@@ -1,4 +1,4 @@
-"""An answer that goes out before its handler ends: a body that does not end after its round was decided (rule 7)."""
+"""An answer that is sent before its handler ends: for a body that does not end after its round was decided."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a structured result is written as text for the model; the structured content itself is never touched.
+"""Encoders, which write a structured result as text for the model; the structured content itself never changes.
 
-An encoder is a function from JSON-shaped data (dicts, lists, text, numbers, booleans, ``None``) to text. Named ones:
-``"json"`` (compact), ``"toon"``, and ``"auto"`` (TOON only where it is clearly shorter). Any callable will do.
+An encoder is a function from JSON-shaped data (dicts, lists, text, numbers, booleans, ``None``) to text. Named ones are
+``"json"`` (compact), ``"toon"``, and ``"auto"`` (TOON if it is clearly shorter). Any other callable can be used.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ EncoderName: TypeAlias = Literal["json", "toon", "auto"]
 
 
 def encoder_for(choice: EncoderName | Encoder) -> Encoder | None:
-    """Return the encoder behind a name; ``None`` means compact JSON, which the caller has at hand anyway.
+    """Return the encoder of a name; ``None`` for compact JSON, which the caller has already.
 
     Raises:
-        ValueError: no such encoder.
+        ValueError: there is no such encoder.
         ImportError: ``"toon"`` or ``"auto"`` without the extra ``toon``.
     """
     if choice == "json":

@@ -10,5 +10,5 @@ __all__ = ["encode_json"]
 
 
 def encode_json(value: Any) -> str:
-    """JSON-shaped data as compact JSON text."""
+    """Return JSON-shaped data as compact JSON text."""
     return encode_str(value)

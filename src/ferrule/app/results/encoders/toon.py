@@ -1,8 +1,8 @@
 """TOON: rows of equal keys as a table, for fewer tokens. The encoder is ``toons`` (Rust; extra ``toon``).
 
-``encode_auto`` gives TOON only when it is at least 10 % shorter than compact JSON, and looks for a table before it
-tries: a list of objects at the top, or one level inside an object, as page envelopes have it. Its output is never
-longer than compact JSON.
+``encode_auto`` returns TOON only if it is at least 10 % shorter than compact JSON. It encodes only values with a table:
+a list of objects as the value itself, or one level inside an object, as in pages of lists. Its output is never longer
+than compact JSON.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ferrule.wire.codec import encode_str
 __all__ = ["AUTO_GAIN", "encode_auto", "encode_toon", "require_toons"]
 
 AUTO_GAIN = 0.10
-"""The part of compact JSON's bytes that TOON must save before ``"auto"`` takes it."""
+"""The share of compact JSON's bytes that TOON must save for ``"auto"`` to use it."""
 
 _MIN_ROWS = 2
 
 
 def require_toons() -> None:
-    """Fail early, where the encoder is chosen.
+    """Check that the extra is installed, when an encoder is chosen.
 
     Raises:
         ImportError: the extra is not installed.
@@ -33,7 +33,7 @@ def require_toons() -> None:
 
 
 def encode_toon(value: Any, *, indent_size: int = 2, delimiter: str = ",") -> str:
-    """JSON-shaped data as TOON text.
+    """Return JSON-shaped data as TOON text.
 
     Args:
         value: NaN and infinities are written as ``null``, as in JSON.
@@ -46,7 +46,7 @@ def encode_toon(value: Any, *, indent_size: int = 2, delimiter: str = ",") -> st
 
 
 def encode_auto(value: Any) -> str:
-    """TOON when it saves at least `AUTO_GAIN` of compact JSON's UTF-8 bytes, else compact JSON."""
+    """Return TOON text if it saves at least `AUTO_GAIN` of compact JSON's UTF-8 bytes, else compact JSON."""
     plain = encode_str(value)
     if not _has_table(value):
         return plain
@@ -60,7 +60,7 @@ def _utf8_len(text: str) -> int:
 
 
 def _has_table(value: Any) -> bool:
-    """Return whether a list of objects stands at the top or one level inside an object: what TOON is good at."""
+    """Return whether a value is a list of objects, or an object with one as a member: TOON writes these as tables."""
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value).values()
         return any(_is_rows(part) or _is_keyed_rows(part) for part in inside) or _is_keyed_rows(value)

@@ -1,4 +1,4 @@
-"""Which library owns a class, decided per annotation and once.
+"""The adapter of each class: of the library that defines it; found once for each annotation.
 
 Two kinds: an adapter with fields tells what a class is made of, and msgspec or `ferrule.app.signatures.shapes` decodes
 it; an
@@ -40,7 +40,7 @@ class RawField(Struct):
 
 
 class Adapter(Protocol):
-    """What one library's classes can be asked. `adapters.base.Fields` and `adapters.base.Opaque` fill in the rest."""
+    """The operations on one library's classes; see also the base classes in ``adapters.base``."""
 
     name: str
     is_opaque: bool
@@ -54,16 +54,23 @@ class Adapter(Protocol):
         ...
 
     def decode(self, annotation: Any, value: Any) -> Any:
-        """Opaque: ``value`` as the class says, or `ValueError` with a message that ends with a JSON path."""
+        """Return ``value`` as an instance of an opaque class.
+
+        Raises:
+            ValueError: it does not fit; the message ends with a JSON path.
+        """
         ...
 
     def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
-        """Opaque: the JSON Schema, with its ``$defs``."""
+        """Return the JSON Schema of an opaque class, with its ``$defs``."""
         ...
 
     def traits(self, annotation: Any) -> frozenset[str]:
-        """``"closed"``: unknown fields are refused. ``"slow"``: msgspec cannot build the class as its library would.
-        ``"array"``: an instance is an array of its fields."""
+        """Return the traits of a class.
+
+        ``"closed"``: unknown fields are refused. ``"slow"``: msgspec cannot build it as its library does. ``"array"``:
+        an instance is an array of its fields.
+        """
         ...
 
 
@@ -94,20 +101,20 @@ def adapter_for(annotation: Any) -> Adapter | None:
 
 
 def foreign_adapter() -> Adapter:
-    """pydantic's adapter; its own unions and ``Annotated`` validators go through it whole."""
+    """Return pydantic's adapter, which converts pydantic's own unions and ``Annotated`` validators as a whole."""
     from ferrule.app.signatures.adapters.pydantic import PYDANTIC
 
     return PYDANTIC
 
 
 def is_instance(value: Any, annotation: Any) -> bool:
-    """Whether ``value`` is already an instance of the class behind ``annotation`` (never true of a TypedDict)."""
+    """Return whether ``value`` is an instance of the class of ``annotation`` already; ``False`` for a TypedDict."""
     cls = get_origin(annotation) or annotation
     return cls in type(value).__mro__  # a TypedDict refuses isinstance, and is in no value's
 
 
 def register_text_type(cls: type) -> None:
-    """Let a class that is built from one string, and turned back by ``str()``, stand in signatures and results."""
+    """Allow a class in signatures and results that is built from one string, and converted back by ``str()``."""
     from ferrule.app.signatures.adapters.builtin import TEXT_TYPES
 
     TEXT_TYPES.add(cls)
@@ -115,7 +122,7 @@ def register_text_type(cls: type) -> None:
 
 
 def to_json(value: Any) -> Any:
-    """``value`` as dicts with text keys, lists, text, numbers, booleans and ``None``.
+    """Return ``value`` as dicts with text keys, lists, text, numbers, booleans and ``None``.
 
     Raises:
         TypeError, ValueError: a part of it has no JSON form.
@@ -125,9 +132,9 @@ def to_json(value: Any) -> Any:
 
 
 def without_subclasses(value: Any) -> Any:
-    """``value`` with instances of classes as JSON objects, and of subclasses of plain types as those types.
+    """Return ``value`` with instances of classes as JSON objects, and of subclasses of plain types as those types.
 
-    What conversion takes for a stranger, although it is what the declared type says and a little more.
+    For values of a declared type that conversion refuses only because of a subclass.
 
     Raises:
         TypeError, ValueError: a part has no JSON form.

@@ -41,7 +41,7 @@ class _Attrs(Fields):
 
 
 def with_aliases(value: Any) -> Any:
-    """``value`` with attrs instances as objects of their fields' aliases, by which they are described and built.
+    """Return ``value`` with attrs instances as objects with the aliases of their fields, as described and built.
 
     msgspec writes them by the names of their attributes, and leaves private ones out.
     """

@@ -1,4 +1,4 @@
-"""The two halves that an adapter does not need, so that each library's file holds only what is particular to it."""
+"""The two base classes of adapters: for classes with fields, and for opaque classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLLECTIONS: tuple[Any, ...] = (list, dict, set, tuple)
 
 
 def collection_default(factory: Any) -> Any:
-    """Return what a ``default_factory`` makes, where that is an empty collection; other factories are never called."""
+    """Return the value of a ``default_factory`` that makes an empty collection; other factories are never called."""
     return factory() if factory in _COLLECTIONS else msgspec.UNSET
 
 
@@ -92,7 +92,7 @@ _local_names: dict[str, dict[str, Any]] = {}
 
 
 def remember_names(module: str, names: dict[str, Any]) -> None:
-    """Let `class_hints` find classes that only a running function knows."""
+    """Remember local classes of running functions for `class_hints`."""
     kept = _local_names.setdefault(module, {})
     for name, value in names.items():
         if isinstance(value, type | types.ModuleType | typing.TypeVar) or typing.get_origin(value) is not None:

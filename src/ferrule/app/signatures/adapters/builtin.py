@@ -1,4 +1,4 @@
-"""What Python itself offers: dataclasses, TypedDict, classes built from one string (paths …), subclasses of scalars."""
+"""Adapters of Python's own classes: dataclasses, TypedDict, classes built from a string, scalar subclasses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import typing
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Set, ValuesView
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from ferrule.app.signatures.adapters import Adapter, RawField
 from ferrule.app.signatures.adapters.base import Fields, Opaque, class_hints, collection_default
 from ferrule.app.signatures.scalars import ACCEPTED, SENT
+from ferrule.wire.codec import is_path_class
 
 __all__ = ["TEXT_TYPES", "adapter_of_builtin", "encode_builtin", "is_typed_dict"]
 
@@ -29,7 +29,7 @@ _TEXT_SCHEMAS: dict[str, dict[str, Any]] = {
     "IPv6Address": {"format": "ipv6"},
     "Fraction": {"pattern": "^[+-]?[0-9]{1,300}(/0{0,9}[1-9][0-9]{0,300})?$"},
 }
-"""What is accepted of them, where a word for it exists."""
+"""Class → JSON Schema ``format`` of its accepted texts."""
 
 
 class _Dataclasses(Fields):
@@ -100,7 +100,7 @@ class _Texts(Opaque):
 
 
 class _Subclasses(Opaque):
-    """``class Celsius(float)``: the base's JSON, the class's own value."""
+    """Subclasses of scalars, such as ``class Celsius(float)``: JSON of the base, values of the class."""
 
     name = "scalar subclass"
 
@@ -129,7 +129,7 @@ _PARTS: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
     datetime.time: lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
     datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
 }
-"""What the constructor of a subclass takes; that of any other takes a value of the base."""
+"""Base → function from a value to the constructor's arguments; constructors of other subclasses take the value."""
 
 # `datetime` before `date`, which it is a subclass of.
 _BASES: tuple[Any, ...] = (
@@ -139,12 +139,12 @@ _BASES: tuple[Any, ...] = (
 
 
 def scalar_base(cls: Any) -> Any:
-    """Return the plain type that a class is a subclass of; ``None`` when it is of none."""
+    """Return the plain type that a class is a subclass of; ``None`` without one."""
     return next((base for base in _BASES if issubclass(cls, base)), None)
 
 
 def plain_scalar(value: Any) -> Any:
-    """An instance of a subclass of a plain type as that type; ``None`` for one that equals nothing, as pandas' NaT."""
+    """Return a value of a subclass of a plain type as that type; ``None`` for one that equals nothing (pandas' NaT)."""
     base: Any = scalar_base(value.__class__)
     if base is datetime.datetime and value != value:
         return None
@@ -165,7 +165,7 @@ def adapter_of_builtin(cls: type) -> Adapter | None:
         return _DATACLASSES
     if is_typed_dict(cls):
         return _TYPED_DICTS
-    if cls in TEXT_TYPES or issubclass(cls, PurePath) or cls.__module__ in _TEXT_MODULES:
+    if cls in TEXT_TYPES or is_path_class(cls) or cls.__module__ in _TEXT_MODULES:
         return _TEXTS
     if cls is not bool and cls not in _BASES and scalar_base(cls) is not None:
         return _SUBCLASSES
@@ -173,17 +173,17 @@ def adapter_of_builtin(cls: type) -> Adapter | None:
 
 
 def is_typed_dict(cls: Any) -> bool:
-    """Of ``typing`` and of ``typing_extensions`` alike, which are different classes on old Pythons."""
+    """Return whether a class is a TypedDict, of ``typing`` or of ``typing_extensions``, which differ on old Pythons."""
     return isinstance(cls, type) and "__required_keys__" in cls.__dict__ and dict in cls.__mro__
 
 
 def encode_builtin(value: Any) -> Any:
-    """Return the JSON shape of what msgspec does not encode by itself.
+    """Return the JSON form of a value that msgspec does not encode by itself.
 
     Raises:
-        TypeError: there is none.
+        TypeError: the value has no JSON form.
     """
-    if type(value) in TEXT_TYPES or isinstance(value, PurePath) or type(value).__module__ in _TEXT_MODULES:
+    if type(value) in TEXT_TYPES or is_path_class(value.__class__) or type(value).__module__ in _TEXT_MODULES:
         return str(value)
     if isinstance(value, _BASES):
         return plain_scalar(value)
@@ -218,7 +218,7 @@ def _optional_keys(annotation: Any, hints: dict[str, Any]) -> set[str]:
 
 
 def _qualifiers(hint: Any) -> list[str]:
-    """Return the names of what stands around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
+    """Return the names of the qualifiers around a type: ``Required``, ``NotRequired``, ``ReadOnly``, ``Annotated``."""
     found: list[str] = []
     while (origin := typing.get_origin(hint)) is not None:
         # Special forms of `typing` have their name nowhere else.

@@ -1,10 +1,9 @@
 """pydantic models, its dataclasses and its annotated validators: decoded, described and dumped by pydantic.
 
-Imported only when an annotation uses pydantic. A value is read as JSON and strictly first, so that everything is taken
-that the published schema accepts, also by classes that are strict; then as pydantic's lax mode does, except that a
-truth value is not a number and a number no truth value, as everywhere else. A `str` field keeps its text. Where a list,
-dict or model is declared and JSON text arrives, the text is decoded; see `ferrule.app.signatures.coercion` for the
-rule.
+Imported only when an annotation uses pydantic. A value is first read strictly as JSON, so that each value that the
+published schema allows is accepted, also by strict classes. Then it is read in pydantic's lax mode, except that
+booleans and numbers are not converted to each other. A `str` field keeps its text. JSON text for a declared list, dict
+or model is decoded; see `ferrule.app.signatures.coercion`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["PYDANTIC"]
 _MAX_PROBLEMS = 5
 _MAX_LISTED = 10_000
 _MAX_LEVELS = 16
-"""JSON text inside JSON text is decoded so many times."""
+"""Maximum number of times that JSON text inside JSON text is decoded."""
 _CONTAINER_ERRORS = frozenset(
     f"{kind}_type"
     for kind in ("list", "dict", "set", "frozen_set", "tuple", "model", "model_attributes", "dataclass", "mapping")
@@ -39,11 +38,11 @@ _INTEGER_ERRORS = frozenset({"int_type", "int_from_float", "int_parsing", "int_p
 _NUMBER_ERRORS = frozenset({"int_type", "float_type", "decimal_type"})
 _NOT_YET = frozenset({"class-not-fully-defined", "undefined-annotation"})
 _SAFE_FORMATS = frozenset({"date", "date-time", "uuid", "uuid4", "ipv4", "binary", "base64url", "base64"})
-"""Formats of results that no value breaks; ``date-time`` where the type demands an offset."""
+"""Formats that every result fits; ``date-time`` only if the type requires an offset."""
 
 
 class _Schemas(GenerateJsonSchema):
-    """Without the titles that repeat a field's name, and in results without formats that a value may break."""
+    """Makes schemas without titles that repeat a field's name; for results without formats that a value may break."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -71,9 +70,9 @@ class _Pydantic(Opaque):
             try:
                 return _validate(validators, value)
             except ValidationError as error:
-                value, changed = _mend(value, error)
+                value, changed = _convert_wrong_values(value, error)
                 if not changed or not left:
-                    raise ValueError(_tell(error)) from error
+                    raise ValueError(_describe(error)) from error
         raise AssertionError
 
     def schema(self, annotation: Any, *, output: bool) -> dict[str, Any]:
@@ -81,7 +80,7 @@ class _Pydantic(Opaque):
 
         Raises:
             NameError: the class names something that is not defined yet.
-            SignatureError: pydantic has no schema for it, or a method of its author's that makes one fails.
+            SignatureError: pydantic has no schema for it, or the author's own method for one fails.
         """
         try:
             made = _adapter(annotation).json_schema(
@@ -122,10 +121,10 @@ def _validate(validators: tuple[Any, Any], value: Any) -> Any:
 
 
 def _problems_of(error: ValidationError) -> list[Any]:
-    """Return what is wrong, each with its place and its value.
+    """Return the problems, each with its path and value.
 
     Raises:
-        ValueError: there is more than anybody would read; a peer chooses how much there is, and listing it takes time.
+        ValueError: there are too many problems; a peer chooses their number, and listing them takes time.
     """
     if (count := error.error_count()) > _MAX_LISTED:
         raise ValueError(f"there are {count:,} problems with it")
@@ -143,7 +142,7 @@ def _mixes_truth_and_numbers(error: ValidationError) -> bool:
 
 
 def _require_tags(schema: Any) -> None:
-    """Each member of a discriminated union demands its tag, which pydantic does although the field has a default."""
+    """Make the tag required in each member of a discriminated union, as pydantic does although it has a default."""
     if is_object(schema):
         tag = schema.get("discriminator")
         name = tag.get("propertyName") if is_object(tag) else None
@@ -194,7 +193,7 @@ def _class_validators(annotation: Any) -> tuple[Any, Any]:
 
 
 def _validators(annotation: Any) -> tuple[Any, Any]:
-    """Return what reads Python values, and what reads JSON."""
+    """Return two validators: of Python values, and of JSON."""
     try:
         return _class_validators(annotation)
     except TypeError:
@@ -212,8 +211,12 @@ def _drop_class_titles(schema: dict[str, Any], annotation: Any) -> None:
             del part["title"]
 
 
-def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
-    """``value`` with every JSON text put where a container is declared, and every whole number an integer is."""
+def _convert_wrong_values(value: Any, error: ValidationError) -> tuple[Any, bool]:
+    """Repair a value: decode JSON text for declared containers, convert whole floats to declared integers.
+
+    Returns:
+        The value, and whether it has changed.
+    """
     made, changed = value, False
     for problem in _problems_of(error):
         sent = problem["input"]
@@ -225,7 +228,7 @@ def _mend(value: Any, error: ValidationError) -> tuple[Any, bool]:
         if better is not sent:
             if not changed:
                 made, changed = _copy(value), True
-            made = _put(made, problem["loc"], sent, better)
+            made = _replace_at(made, problem["loc"], sent, better)
     return made, changed
 
 
@@ -238,14 +241,14 @@ def _container_of(text: str) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """Return the containers anew: what the caller sent is never changed."""
+    """Return a copy of the containers: the caller's value is never changed."""
     if is_object(value):
         return {name: _copy(part) for name, part in value.items()}
     return [_copy(part) for part in value] if is_array(value) else value
 
 
-def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
-    """``root`` with ``better`` in the place of ``sent``; a step that is not a place names a union's member."""
+def _replace_at(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
+    """Return ``root`` with ``better`` in place of ``sent``; a step that is not a key names a member of a union."""
     parent: Any = None
     place: Any = None
     node = root
@@ -260,7 +263,7 @@ def _put(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any:
     return root
 
 
-def _tell(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     problems = _problems_of(error)
     told: list[str] = []
     for problem in problems[:_MAX_PROBLEMS]:

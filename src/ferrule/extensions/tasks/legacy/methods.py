@@ -49,7 +49,7 @@ _MAX_SEEN: Final = 1000
 
 
 class LegacyTasks:
-    """Serves the four task methods of revision 2025-11-25, and asks the client what a task asks."""
+    """Serves the four task methods of revision 2025-11-25, and sends a task's questions to the client."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -105,7 +105,7 @@ class LegacyTasks:
         return result
 
     async def list(self, ctx: ServerRequestContext[Any]) -> ListTasksResult:
-        """``tasks/list``: the caller's own, newest first."""
+        """Serve ``tasks/list``: the caller's own tasks, newest first."""
         owner = owner_of(ctx)
         if not owner:
             return ListTasksResult(tasks=[])
@@ -117,7 +117,7 @@ class LegacyTasks:
         return ListTasksResult(tasks=tasks, next_cursor=found[_PAGE - 1].task_id if len(found) > _PAGE else None)
 
     async def result(self, ctx: ServerRequestContext[Any]) -> dict[str, Any]:
-        """``tasks/result``: wait for the end; meanwhile ask on this request's stream what the task asks."""
+        """Serve ``tasks/result``: wait for the end, and send the task's questions on this request's stream."""
         task_id = ctx.params.task_id
         repository = self._tasks.repository
         questions: set[asyncio.Task[None]] = set()

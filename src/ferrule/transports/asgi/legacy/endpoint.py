@@ -16,15 +16,15 @@ import anyio
 
 from ferrule.kernel.concurrency.cancellation import run_interruptible
 from ferrule.kernel.connection import Connection
-from ferrule.kernel.fast_path.plain_tools import plain_tools_of
+from ferrule.kernel.fast_path.fast_tools import fast_tools_of
 from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server
 from ferrule.protocol.correlation import cancelled_request_id
+from ferrule.protocol.era import is_handshake_version
 from ferrule.protocol.errors import MCPError, error_from_exception
-from ferrule.protocol.handshake import is_handshake_version
 from ferrule.stores.events import EventStore
 from ferrule.transports.asgi.legacy.exchange import LegacyExchange, Outlet
-from ferrule.transports.asgi.legacy.plain_calls import LegacyPlainCalls
+from ferrule.transports.asgi.legacy.fast_path import LegacyFastPath, StatelessFastPath
 from ferrule.transports.asgi.legacy.session import GET_STREAM, MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.legacy.sessions import (
     SESSION_ID_CHARS,
@@ -75,7 +75,7 @@ class LegacyEndpoint:
     """Serves the legacy requests of one endpoint.
 
     Attributes:
-        sessions: the live ones.
+        sessions: the table of sessions of this process.
         plain_calls: the fast path of plain calls; ``None`` without one.
     """
 
@@ -95,14 +95,20 @@ class LegacyEndpoint:
         )
         self._life = life
         self._has_explained = False
-        tools = plain_tools_of(server)
-        is_alone = options.shared is None and not options.stateless and options.response_mode != "sse"
-        self.plain_calls = LegacyPlainCalls(tools, server, self) if tools is not None and is_alone else None
+        self.plain_calls = self._fast_path()
         # Ids of the last sessions that ended here, whose clients may still send requests.
         self._ended = RecentIds(_MAX_ENDED)
         self._shared: SharedSessions | None = None
         if options.shared is not None and not options.stateless:
             self._shared = SharedSessions(options.shared, server, options, self.sessions.get, self.sessions.remove)
+
+    def _fast_path(self) -> LegacyFastPath | StatelessFastPath | None:
+        tools, options = fast_tools_of(self._server), self._options
+        if tools is None or options.response_mode == "sse":
+            return None
+        if options.stateless:
+            return None if self._life is None else StatelessFastPath(tools, self._server, self, self._life)
+        return LegacyFastPath(tools, self._server, self) if options.shared is None else None
 
     def _removed(self, session: LegacySession) -> None:
         session.end()
@@ -150,9 +156,13 @@ class LegacyEndpoint:
         if kind == "request":
             await self._serve_request(session, request, message, runtime)
         else:
-            await self._take(session, request, message, kind, runtime)
+            is_taken = await self._take(session, request, message, kind, runtime)
             await self._save(session)
-            await request.reply_empty(202)
+            if is_taken:
+                await request.reply_empty(202)
+            else:
+                text = "The answer did not reach the process that asked; send it again"
+                await request.refuse(503, int(JsonRpcErrorCode.INTERNAL_ERROR), text, id=readable_id(message))
 
     async def _save(self, session: LegacySession) -> None:
         """Store what a request changed, for the other workers, before its client gets the response."""
@@ -313,16 +323,15 @@ class LegacyEndpoint:
 
     async def _take(
         self, session: LegacySession, request: IncomingRequest, body: Mapping[str, Any], kind: str, runtime: Runtime
-    ) -> None:
-        """Handle a response or a notification."""
+    ) -> bool:
+        """Handle a response or a notification; return ``False`` if a response was lost on its way to another worker."""
         if kind == "response":
             if session.questions.answer(body):
-                return
+                return True
             if self._shared is not None:
-                await self._shared.publish("answer", session.session_id, dict(body))
-            else:
-                log.debug("dropped an answer to nothing: id %r", body.get("id"))
-            return
+                return await self._shared.publish("answer", session.session_id, dict(body))
+            log.debug("dropped an answer to nothing: id %r", body.get("id"))
+            return True
         method, params = body["method"], body.get("params")
         if method == "notifications/cancelled":
             id = cancelled_request_id(params)
@@ -332,7 +341,7 @@ class LegacyEndpoint:
             elif id is not None and self._shared is not None:
                 await self._shared.publish("cancel", session.session_id, id)
         elif method == "notifications/progress" and await session.questions.progress(params):
-            return
+            return True
         elif method == "notifications/progress" and self._shared is not None:
             await self._shared.publish("progress", session.session_id, params)
         outlet = self._outlet(request, session)
@@ -342,6 +351,7 @@ class LegacyEndpoint:
         await run_interruptible(session.runner.on_notify(exchange, method, params), exchange)
         if method == "notifications/initialized" and session.connection.is_ready:
             session.listen()
+        return True
 
     # --- batches (2025-03-26) ---------------------------------------------------------------------------------------
 
@@ -391,7 +401,7 @@ class LegacyEndpoint:
             for exchange, body in zip(exchanges, requests, strict=True):
                 group.start_soon(serve, exchange, body)
         if outlet.channel is None:
-            outlet.refusal = None  # one status cannot be right for all of them
+            outlet.refusal = None  # the requests of a batch may need different statuses
             await outlet.answer(encode(answers) if answers else None)
             return
         for answer in answers:
@@ -606,11 +616,18 @@ class LegacyEndpoint:
         """Return a session for one stateless request; ``None`` if its version header names no handshake revision."""
         if _is_initialize(body):
             return LegacySession("", self._server, self._options, lifespan_state, request.principal)
+        version = self.stateless_version(request)
+        return None if version is None else self.temporary_session(request, version, lifespan_state)
+
+    def stateless_version(self, request: IncomingRequest) -> str | None:
+        """Return the version of a stateless request; ``None`` if its version header names no handshake revision."""
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, _ASSUMED_VERSION)
-        if not is_handshake_version(version):
-            return None
-        # Initialized already: a stateless server keeps nothing of a handshake.
-        connection = Connection.from_envelope(version, None, {})
+        return version if is_handshake_version(version) else None
+
+    def temporary_session(self, request: IncomingRequest, version: str, lifespan_state: Any) -> LegacySession:
+        """Return a session for one stateless request that is not ``initialize``."""
+        # Initialized already: a stateless server keeps nothing of a handshake, so that nothing is known of the client.
+        connection = Connection.from_envelope(version, None, None)
         # No `notifications/initialized` can reach this session.
         connection.initialized.set()
         return LegacySession("", self._server, self._options, lifespan_state, request.principal, connection)

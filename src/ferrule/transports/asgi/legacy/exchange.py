@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
-from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import ClientNotAskable, ConnectionClosed, NoBackChannel
 from ferrule.transports.asgi.context import HttpContext, http_form_of
 from ferrule.transports.asgi.legacy.session import LegacySession
 from ferrule.transports.asgi.legacy.stream import ResumableStream
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, RawHeaders
-from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
-from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
+from ferrule.transports.asgi.request import SILENT_END_KEY, DisconnectWatch, IncomingRequest
+from ferrule.transports.asgi.runtime import Runtime, TrioRuntime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
 
 if TYPE_CHECKING:
@@ -35,14 +34,14 @@ class Outlet:
 
     Args:
         request: the POST.
-        session: whose streams it uses.
+        session: the session of the request; it has the streams.
         keep_alive: writes comments on the stream, if there is one.
         headers: further response headers (the session id of an initialize).
         may_stream: ``False`` drops the messages that handlers send before their result.
 
     Attributes:
         channel: the stream; ``None`` before the first message.
-        client_is_gone: the client disconnected before that.
+        client_is_gone: whether the client disconnected before the first message.
         refusal: status and headers of an error that is an HTTP refusal as well (missing scope), while there is no
             stream; a batch gets 200.
     """
@@ -123,7 +122,7 @@ class Outlet:
 
     def watch(self, runtime: Runtime, grace_s: float) -> None:
         """Watch for the client's disconnect while a handler waits; only the first call of a response has an effect."""
-        if self._watch is None:
+        if self._watch is None and SILENT_END_KEY not in self._request.scope:
             self._watch = DisconnectWatch(runtime, self._request.receive, grace_s, self._gone)
             self._watch.arm()
 
@@ -147,9 +146,9 @@ class LegacyExchange(ProgressSender):
     """The dispatch context of one legacy request over HTTP.
 
     Attributes:
-        outlet: where its answer goes.
-        cancel_requested: the client sent ``notifications/cancelled``, or its session ended.
-        finished: the handler has ended.
+        outlet: the HTTP response that gets its messages and its answer.
+        cancel_requested: whether the client sent ``notifications/cancelled``, or its session ended.
+        finished: whether the handler has ended.
     """
 
     __slots__ = (
@@ -176,6 +175,7 @@ class LegacyExchange(ProgressSender):
         runtime: Runtime,
         grace_s: float,
     ) -> None:
+        super().__init__(params)
         self.request_id = request_id
         self.transport = transport
         self.method = method
@@ -184,18 +184,13 @@ class LegacyExchange(ProgressSender):
         self.task: Task[Any] | None = None
         self.scope: CancelScope | None = None
         self.outlet = outlet
-        self.progress_params = params
         self._runtime = runtime
         self.loop = runtime.loop
         self._grace_s = grace_s
-        self._gate: ProgressGate | None = None
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
 
     @property
     def can_send_request(self) -> bool:
-        """Whether the client can be asked something on this request's stream."""
+        """Whether a request to the client can be sent on this request's stream."""
         return self.transport.can_send_request and not (self.finished or self.cancel_requested)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -233,8 +228,8 @@ class LegacyExchange(ProgressSender):
 
     @property
     def runs_on_asyncio(self) -> bool:
-        """Whether it is cancelled by its task; on trio it needs a cancel scope."""
-        return type(self._runtime) is AsyncioRuntime
+        """Whether it is cancelled by cancelling its task (asyncio); on trio it needs a cancel scope."""
+        return type(self._runtime) is not TrioRuntime
 
     async def open_stream(self) -> None:
         """Answer with an event stream, also if the handler sends no message."""
@@ -255,10 +250,11 @@ class LegacyExchange(ProgressSender):
         channel = await self.outlet.open()
         await channel.close_connection(retry_ms)
 
-    def suspended(self) -> None:
-        """Note that the handler waits: from now on it can be cancelled, and the client's disconnect is watched."""
+    def suspended(self) -> Any:
+        """Record that the handler waits: from now on it can be cancelled, and the client's disconnect is watched."""
         self.task = self._runtime.current_task()
         self.outlet.watch(self._runtime, self._grace_s)
+        return None if self.loop is None else self.task
 
     def cancel(self) -> None:
         """Cancel the handler: the client cancelled the request, or the session ended."""

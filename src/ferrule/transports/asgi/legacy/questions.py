@@ -13,7 +13,7 @@ from typing import Any, cast
 import anyio
 
 from ferrule.kernel.dispatch import CallOptions
-from ferrule.kernel.questions import OutboundRequest
+from ferrule.kernel.outbound_request import OutboundRequest
 from ferrule.protocol.correlation import IdSequence, own_id
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.wire.jsonrpc import encode_notification, encode_request
@@ -34,7 +34,7 @@ class ClientQuestions:
     """The pending requests of one session to its client.
 
     Args:
-        last_id: their ids begin behind it, so that no two workers use the same id.
+        last_id: the first id is the one after it; each worker has a range of its own.
     """
 
     __slots__ = ("_ids", "_open")

@@ -62,8 +62,8 @@ class InFlight(Protocol):
 class OtherWorkers(Protocol):
     """The other workers that share a session; implemented by `SharedSessions`."""
 
-    async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
-        """Send a message about a session to the other workers."""
+    async def publish(self, kind: str, session_id: str, content: Any = None) -> bool:
+        """Send a message about a session to the other workers; return ``False`` if it was lost."""
         ...
 
     async def stream_started(self, session_id: str, stream_id: str, requests: list[RequestId]) -> None:
@@ -79,9 +79,9 @@ class LegacySession:
     """One legacy session: its connection, its requests in flight, its streams, and its requests to the client.
 
     Attributes:
-        session_id: empty for the temporary session of a stateless request.
+        session_id: the id; empty for the temporary session of a stateless request.
         in_use, idle_since_s: maintained by the session table.
-        principal: opened the session; for requests of any other principal the session does not exist.
+        principal: the principal that opened the session; for requests of others the session does not exist.
         in_flight: requests in flight by id.
         channels: the streams that can be resumed, by stream id.
         shared: the sessions shared with other workers; ``None`` without other workers.
@@ -215,7 +215,7 @@ class LegacySession:
         if not channel.is_resumable:
             self._questions.fail(ConnectionClosed("The client of this stream has disconnected"), channel)
             return
-        # The number of losses tells whether the client has reconnected and disconnected again meanwhile.
+        # By the number of losses `give_up` sees whether the client reconnected and disconnected again meanwhile.
         losses, wait_s = channel.losses, self._options.resume_s + channel.retry_ms / 1000
 
         def give_up() -> None:

@@ -25,7 +25,8 @@ import anyio
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.server import Server
-from ferrule.protocol.handshake import Negotiation, is_handshake_version
+from ferrule.protocol.era import is_handshake_version
+from ferrule.protocol.legacy.handshake import Negotiation
 from ferrule.stores.channel import Channel
 from ferrule.stores.sessions import SessionStore
 from ferrule.stores.store import Store
@@ -44,7 +45,7 @@ __all__ = ["SharedSessions", "StreamWatch"]
 
 log = logging.getLogger("ferrule.http")
 
-# Stores need an expiry; a month stands for none.
+# Stores need an expiry: a month, if sessions do not expire.
 _NEVER_IDLE_S: Final = 30 * 24 * 3600.0
 _HEARTBEAT_TTL_S: Final = 8.0
 _HEARTBEAT_INTERVAL_S: Final = 2.0
@@ -65,7 +66,7 @@ class SharedSessions:
     """One endpoint's access to the sessions of all workers.
 
     Args:
-        store: has session records and a channel.
+        store: the shared store; it has session records and a channel.
         server, options: the server and the options of the endpoint.
         find: returns the session that this worker has already, or ``None``.
         drop: removes a session from this worker, because it ended on another one.
@@ -229,13 +230,18 @@ class SharedSessions:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
-    async def publish(self, kind: str, session_id: str, content: Any = None) -> None:
-        """Send a message about a session to the other workers; like all messages of a channel it may be lost."""
+    async def publish(self, kind: str, session_id: str, content: Any = None) -> bool:
+        """Send a message about a session to the other workers; return ``False`` if the store cannot be reached.
+
+        Like all messages of a channel it may be lost all the same.
+        """
         try:
             # With the id of the sender, because a channel delivers to its sender, too.
             await self._channel.send(encode([self.worker_id, "session", kind, session_id, content]))
         except OSError as error:
             log.warning("a message (%s) did not reach the other workers: %s", kind, error)
+            return False
+        return True
 
     def start(self) -> None:
         """Subscribe to the other workers' messages and start the heartbeat; once per event loop."""
@@ -348,7 +354,11 @@ class StreamWatch:
         self._silent_since: float | None = None
 
     def is_dead(self, is_silent: bool) -> bool:
-        """Note one check of the heartbeat; return whether the worker counts as dead."""
+        """Record one check of the heartbeat; return whether the worker counts as dead.
+
+        Args:
+            is_silent: whether the heartbeat was missing in this check.
+        """
         if not is_silent:
             self._silent_since = None
             return False

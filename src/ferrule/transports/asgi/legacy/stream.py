@@ -96,6 +96,7 @@ class ResumableStream:
         """Open the stream on its first connection; messages sent meanwhile are queued.
 
         Args:
+            reply: the connection.
             before: awaited before anything is sent.
         """
         async with self._lock:

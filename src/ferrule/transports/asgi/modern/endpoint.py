@@ -22,6 +22,7 @@ from ferrule.protocol.inbound import (
     PROTOCOL_VERSION_KEY,
     InboundLadderRejection,
     InboundModernRoute,
+    MirroredHeaders,
     classify_inbound_request,
     http_status,
 )
@@ -29,7 +30,7 @@ from ferrule.transports.asgi.context import http_form_of
 from ferrule.transports.asgi.modern.exchange import ModernExchange
 from ferrule.transports.asgi.replies import KeepAlive, send_body
 from ferrule.transports.asgi.request import IncomingRequest
-from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
+from ferrule.transports.asgi.runtime import Runtime, TrioRuntime
 from ferrule.wire.headers import check_params
 from ferrule.wire.jsonrpc import JsonRpcErrorCode, RequestId, encode_error, encode_response
 from ferrule.wire.sse import encode_event
@@ -45,12 +46,13 @@ class ModernEndpoint:
     Attributes:
         keep_alive: writes comments on open streams.
         grace_s: seconds that a handler may run before the client's disconnect is watched.
-        is_ending: a shutdown has begun: a new subscription ends immediately.
+        is_ending: whether a shutdown has begun: a new subscription then ends immediately.
         waiting: exchanges whose handler waits, so that a shutdown can end the streams among them.
     """
 
     def __init__(self, server: Server[Any], keep_alive: KeepAlive, grace_s: float) -> None:
         self._server = server
+        self._mirrored = server.attachments.made(MirroredHeaders)
         self.keep_alive = keep_alive
         self.grace_s = grace_s
         self.waiting: dict[ModernExchange, None] = {}
@@ -68,20 +70,20 @@ class ModernEndpoint:
             body,
             headers=request.headers,
             supported_modern_versions=server.modern_versions,
-            name_params=server.name_params,
+            name_params=self._mirrored.names,
         )
         # 400 unless the table says otherwise: the request was not served.
         if isinstance(route, InboundLadderRejection):
             return request.refuse(http_status(route.code, 400), route.code, route.message, id=id, data=route.data)
         params = body["params"]
         # Most servers have no tool with such headers.
-        if server.param_headers and method == "tools/call":
+        if self._mirrored.params and method == "tools/call":
             problem = self._param_problem(request, params)
             if problem is not None:
                 return request.refuse(400, JsonRpcErrorCode.HEADER_MISMATCH, problem, id=id)
         exchange, connection = self.open_exchange(request, id, params, route, runtime)
         work = ServerRunner(server, connection, lifespan_state).handle_request(exchange, method, params)
-        if type(runtime) is AsyncioRuntime:
+        if type(runtime) is not TrioRuntime:
             return self.serve_exchange(exchange, connection, request, work, method)
         return self._serve_in_scope(exchange, connection, request, work, method)
 
@@ -111,10 +113,10 @@ class ModernEndpoint:
         """Await the finished result of a request and send the response, on asyncio.
 
         Args:
-            exchange, connection: those of the request; see `open_exchange`.
+            exchange, connection: the results of `open_exchange` for the request.
             request: the POST.
-            work: gives the finished result.
-            method: for the log.
+            work: returns the finished result.
+            method: the method of the request, for the log.
         """
         status = 200
         try:
@@ -168,7 +170,7 @@ class ModernEndpoint:
             await self.serve_exchange(exchange, connection, request, work, method)
 
     def _param_problem(self, request: IncomingRequest, params: Mapping[str, Any]) -> str | None:
-        plan = self._server.param_headers.get(params.get("name", ""))
+        plan = self._mirrored.params.get(params.get("name", ""))
         if not plan:
             return None
         arguments: Any = params.get("arguments")

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import CallOptions, ProgressSender
-from ferrule.protocol.correlation import ProgressGate
 from ferrule.protocol.errors import NoBackChannel, error_from_exception
 from ferrule.protocol.inbound import http_status
 from ferrule.transports.asgi.context import HttpContext
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, send_body
-from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
+from ferrule.transports.asgi.request import SILENT_END_KEY, DisconnectWatch, IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime
 from ferrule.wire.faults import EncodeError
 from ferrule.wire.jsonrpc import RequestId, encode_error, encode_notification, encode_response
@@ -44,7 +43,7 @@ class ExchangeOwner(Protocol):
     Attributes:
         keep_alive: writes comments on open streams.
         grace_s: seconds that a handler may run before the client's disconnect is watched.
-        is_ending: a shutdown has begun.
+        is_ending: whether a shutdown has begun.
         waiting: exchanges whose handler waits.
     """
 
@@ -59,8 +58,8 @@ class ModernExchange(ProgressSender):
 
     Attributes:
         stream: the event stream; ``None`` before the first notification.
-        connection: set by the endpoint.
-        cancel_requested: the client disconnected.
+        connection: the connection of the request, set by the endpoint; ``None`` after the end.
+        cancel_requested: whether the client disconnected.
     """
 
     __slots__ = (
@@ -90,6 +89,7 @@ class ModernExchange(ProgressSender):
         runtime: Runtime,
         owner: ExchangeOwner,
     ) -> None:
+        super().__init__(params)
         self.request_id = request_id
         self.transport = transport
         self.stream: EventStreamReply | None = None
@@ -99,15 +99,10 @@ class ModernExchange(ProgressSender):
         self.task: Task[Any] | None = None
         self.scope: CancelScope | None = None
         self._request = request
-        self.progress_params = params
         self._runtime = runtime
         self.loop = runtime.loop
         self._owner = owner
         self._watch: DisconnectWatch | None = None
-        self._gate: ProgressGate | None = None
-        self.interruption = None
-        self.foreign_cancels = 0
-        self.left_over = 0
 
     # --- messages of the handler ------------------------------------------------------------------------------------
 
@@ -132,7 +127,7 @@ class ModernExchange(ProgressSender):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        """Raise: a modern server sends no requests; it returns input requests instead.
+        """Refuse the request: a modern server sends none, and returns input requests instead.
 
         Raises:
             NoBackChannel: always.
@@ -166,16 +161,18 @@ class ModernExchange(ProgressSender):
 
     # --- the client's end -------------------------------------------------------------------------------------------
 
-    def suspended(self) -> None:
-        """Note that the handler waits: from now on a disconnect is watched, and a shutdown can end a stream."""
+    def suspended(self) -> Any:
+        """Record that the handler waits: from now on a disconnect is watched, and a shutdown can end a stream."""
         self.task = self._runtime.current_task()
         # Only handlers that wait can be streams; those that end without waiting cost nothing here.
         self._owner.waiting[self] = None
         # The shutdown has ended the other streams already.
         if self._owner.is_ending and self.connection is not None:
             self.connection.closing()
-        self._watch = DisconnectWatch(self._runtime, self._request.receive, self._owner.grace_s, self.cancel)
-        self._watch.arm()
+        if SILENT_END_KEY not in self._request.scope:
+            self._watch = DisconnectWatch(self._runtime, self._request.receive, self._owner.grace_s, self.cancel)
+            self._watch.arm()
+        return None if self.loop is None else self.task
 
     def cancel(self) -> None:
         """Cancel the handler, which runs in the task of this request, after a disconnect."""
@@ -191,7 +188,7 @@ class ModernExchange(ProgressSender):
             self.scope.cancel()
 
     def finish(self) -> None:
-        """Note that the handler has ended: only the response is sent from now on, and nothing is watched."""
+        """Record that the handler has ended: only the response is sent from now on, and nothing is watched."""
         self.finished = True
         # A reference cycle in each request would be freed by the garbage collector only.
         self.connection = None

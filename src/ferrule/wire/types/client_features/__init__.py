@@ -1,1 +1,1 @@
-"""What a client offers (specification, "Client features")."""
+"""The types of the features that a client offers (specification, "Client features")."""

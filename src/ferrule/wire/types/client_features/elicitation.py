@@ -1,4 +1,4 @@
-"""Elicitation: a server asks the user, by a form or by a page of its own (2025-06-18 on)."""
+"""Elicitation: a server asks the user, by a form or by a web page of the server (2025-06-18 on)."""
 
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class PrimitiveSchemaDefinition(OpenBundle, names={"item_schema": "items"}):
-    """The schema of one form field: text, number, truth value or choice. Keywords beyond these are kept.
+    """The schema of one form field: text, number, truth value or choice. Other keywords are kept.
 
     A choice is ``enum`` (plain, with titles in the deprecated ``enum_names``), ``one_of`` with ``const`` and
     ``title``, or ``type="array"`` whose ``item_schema`` (``items``) holds ``enum`` or ``anyOf``. ``format`` is
@@ -41,13 +41,13 @@ class PrimitiveSchemaDefinition(OpenBundle, names={"item_schema": "items"}):
 
 
 class ElicitRequestParams(RequestParams, kw_only=True):
-    """Params of ``elicitation/create``, both modes; absent ``mode`` is a form.
+    """Params of ``elicitation/create`` in both modes; without ``mode`` it is a form.
 
-    A form has ``requested_schema``: an object schema of primitive properties, kept as it is. URL mode (2025-11-25
-    on) has ``url``, and in 2025-11-25 also ``elicitation_id``. ``task`` is of 2025-11-25 only.
+    A form has ``requested_schema``: an object schema of primitive properties, unchanged. URL mode (2025-11-25
+    on) has ``url``, and in 2025-11-25 also ``elicitation_id``. Only 2025-11-25 has ``task``.
 
     Raises:
-        ValueError: the mode's own field is missing.
+        ValueError: the field that the mode requires is missing.
     """
 
     message: str
@@ -66,9 +66,9 @@ class ElicitRequestParams(RequestParams, kw_only=True):
 
 
 class ElicitResult(WireStruct):
-    """What the user did. ``content`` holds the fields of an accepted form; lists of text are from 2025-11-25 on.
+    """The user's reaction. ``content`` has the fields of an accepted form; lists of text exist from 2025-11-25 on.
 
-    Not a `Result`: in 2026-07-28 it travels bare, among input responses.
+    Not a `Result`: in 2026-07-28 it is one of the input responses, without the members of a result.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -77,6 +77,6 @@ class ElicitResult(WireStruct):
 
 
 class ElicitationCompleteNotificationParams(NotificationParams):
-    """2025-11-25 only: what the user went to the page for is done."""
+    """2025-11-25 only: the user has completed the interaction on the page of this elicitation."""
 
     elicitation_id: str

@@ -1,4 +1,4 @@
-"""Roots: folders that a client shows to a server; deprecated in 2026-07-28."""
+"""Roots: the folders that a client lists for a server; deprecated in 2026-07-28."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Root(WireStruct):
 
 
 class ListRootsResult(WireStruct):
-    """The client's answer to ``roots/list``. Not a `Result`: in 2026-07-28 it travels bare, among input responses."""
+    """The client's result of ``roots/list``. Not a `Result`: in 2026-07-28 it is one of the input responses."""
 
     roots: list[Root]
     meta: dict[str, Any] | None = field(name="_meta", default=None)

@@ -1,4 +1,4 @@
-"""Sampling: a server asks the client's model; deprecated in 2026-07-28, where it only happens as an input request."""
+"""Sampling: a server asks the client's model; deprecated in 2026-07-28, where it exists only as an input request."""
 
 from typing import Any, Literal
 
@@ -20,13 +20,13 @@ __all__ = [
 
 
 class ModelHint(WireStruct, gc=False):
-    """A part of a model's name to look for, such as a family."""
+    """A substring of the names of suitable models, such as the name of a family."""
 
     name: str | None = None
 
 
 class ModelPreferences(WireStruct):
-    """Which model the server would like. Hints are tried in order; the priorities (0 to 1) weigh what is left."""
+    """The server's wishes for the model. Hints are tried in order; the priorities (0 to 1) decide between the rest."""
 
     hints: list[ModelHint] | None = None
     cost_priority: Priority | None = None
@@ -35,7 +35,7 @@ class ModelPreferences(WireStruct):
 
 
 class ToolChoice(WireStruct, gc=False):
-    """Whether the model may, must or must not use tools (2025-11-25 on); ``None`` counts as ``"auto"``."""
+    """Whether the model may, must or must not use tools (2025-11-25 on); ``None`` means ``"auto"``."""
 
     mode: Literal["auto", "required", "none"] | None = None
 
@@ -52,7 +52,7 @@ class CreateMessageRequestParams(RequestParams, kw_only=True):
     """Params of ``sampling/createMessage``.
 
     ``tools`` and ``tool_choice`` need the client's ``sampling.tools`` (2025-11-25 on); ``include_context`` other
-    than ``"none"`` needs ``sampling.context``; ``task`` is of 2025-11-25 only.
+    than ``"none"`` needs ``sampling.context``; only 2025-11-25 has ``task``.
     """
 
     messages: list[SamplingMessage]
@@ -71,7 +71,7 @@ class CreateMessageRequestParams(RequestParams, kw_only=True):
 class CreateMessageResult(WireStruct, kw_only=True):
     """A message of the client's model. Not a `Result`: in 2026-07-28 it is one of the input responses.
 
-    ``stop_reason`` is ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the provider's own word.
+    ``stop_reason`` is ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or a value of the model's provider.
     """
 
     role: Role
@@ -82,6 +82,6 @@ class CreateMessageResult(WireStruct, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text blocks of ``content``, one after another; empty where the model said none."""
+        """The text blocks of ``content``, joined; empty if there are none."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
         return "".join(block.text or "" for block in blocks if block.type == "text")

@@ -1,1 +1,1 @@
-"""What a server offers (specification, "Server features")."""
+"""The types of the features that a server offers (specification, "Server features")."""

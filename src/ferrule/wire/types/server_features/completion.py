@@ -17,7 +17,7 @@ __all__ = [
 
 
 class PromptReference(WireStruct, tag_field="type", tag="ref/prompt"):
-    """The prompt whose argument is being typed."""
+    """Names the prompt whose argument the user is typing."""
 
     type: ClassVar[str] = "ref/prompt"
     name: str
@@ -25,14 +25,14 @@ class PromptReference(WireStruct, tag_field="type", tag="ref/prompt"):
 
 
 class ResourceTemplateReference(WireStruct, tag_field="type", tag="ref/resource"):
-    """The resource template (or resource) whose variable is being typed; ``ResourceReference`` before 2025-06-18."""
+    """Names the resource template (or resource) whose variable is typed; ``ResourceReference`` before 2025-06-18."""
 
     type: ClassVar[str] = "ref/resource"
     uri: str
 
 
 class CompletionArgument(WireStruct):
-    """The argument being typed and what has been typed so far."""
+    """The name of the argument, and the text that the user has typed so far."""
 
     name: str
     value: str
@@ -53,7 +53,7 @@ class CompleteRequestParams(RequestParams):
 
 
 class Completion(WireStruct):
-    """At most 100 ``values``; ``total`` may be more, ``has_more`` says so without counting."""
+    """At most 100 ``values``; ``total`` is the number of all values, ``has_more`` whether there are more than these."""
 
     values: list[str]
     total: int | None = None
@@ -61,6 +61,6 @@ class Completion(WireStruct):
 
 
 class CompleteResult(Result):
-    """The answer to ``completion/complete``."""
+    """The result of ``completion/complete``."""
 
     completion: Completion

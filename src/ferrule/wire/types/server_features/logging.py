@@ -11,13 +11,13 @@ LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error",
 
 
 class SetLevelRequestParams(RequestParams):
-    """Params of ``logging/setLevel`` (legacy revisions): send this level and worse."""
+    """Params of ``logging/setLevel`` (legacy revisions): the server sends messages of this level and above."""
 
     level: LoggingLevel
 
 
 class LoggingMessageNotificationParams(NotificationParams):
-    """One log record; ``data`` is any JSON value, ``logger`` names where it comes from."""
+    """One log record; ``data`` is any JSON value, ``logger`` the name of its source."""
 
     level: LoggingLevel
     data: Any

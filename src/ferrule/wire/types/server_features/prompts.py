@@ -1,4 +1,4 @@
-"""Prompts: message templates that a user picks."""
+"""Prompts: templates of messages that a user selects."""
 
 from typing import Any
 
@@ -39,10 +39,10 @@ class Prompt(WireStruct):
 
 
 class PromptMessage(WireStruct):
-    """One message of a prompt: any kind of content, said by the user or by the assistant.
+    """One message of a prompt: a content block of any kind, in the role of the user or of the assistant.
 
     Raises:
-        ValueError: ``role`` is anything else.
+        ValueError: ``role`` is neither ``"user"`` nor ``"assistant"``.
     """
 
     role: Role
@@ -72,7 +72,7 @@ class GetPromptRequestParams(InputResponseRequestParams):
 
 
 class GetPromptResult(Result):
-    """A prompt with its arguments filled in."""
+    """The messages of a prompt for given arguments."""
 
     messages: list[PromptMessage]
     description: str | None = None

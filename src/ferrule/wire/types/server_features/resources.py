@@ -1,4 +1,4 @@
-"""Resources: what a server lets a client read, by URI or by URI template."""
+"""Resources: data that a client can read from a server, by URI or by URI template."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Resource(WireStruct):
-    """Something that can be read. ``size`` is in bytes, before any base64."""
+    """A resource of a server. ``size`` is in bytes, before encoding as base64."""
 
     uri: str
     name: str
@@ -44,7 +44,7 @@ class Resource(WireStruct):
 
 
 class ResourceTemplate(WireStruct):
-    """A family of resources. ``uri_template`` is RFC 6570; servers match URIs against it, not only expand it."""
+    """A set of resources with URIs of one form. ``uri_template`` is of RFC 6570; a server matches URIs against it."""
 
     uri_template: str
     name: str
@@ -75,7 +75,7 @@ class ReadResourceRequestParams(InputResponseRequestParams):
 
 
 class ReadResourceResult(CacheableResult):
-    """What was read: several items if the URI stands for several. Never empty for a missing resource."""
+    """The contents of a resource; several items if the URI names several. A missing resource is an error instead."""
 
     contents: list[ResourceContents]
 
@@ -93,6 +93,6 @@ class UnsubscribeRequestParams(RequestParams):
 
 
 class ResourceUpdatedNotificationParams(NotificationParams):
-    """A resource changed; ``uri`` may lie below the one that was subscribed to."""
+    """A resource has changed; ``uri`` is that of the subscription, or one below it."""
 
     uri: str

@@ -1,6 +1,6 @@
 """Tools: their definitions, calls and results.
 
-``ToolResult`` is the official ``CallToolResult``, under the name that the rest of the library uses.
+``ToolResult`` is the specification's ``CallToolResult``, under the name that this library uses.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class ToolAnnotations(OpenBundle):
-    """Hints about a tool, for display and for asking the user; never trusted from an untrusted server.
+    """Hints about a tool, for display and for decisions to ask the user; do not rely on those of an untrusted server.
 
-    Absent hints count as: not read-only, destructive, not idempotent, open world. The destructive and idempotent
-    hints mean something only for a tool that is not read-only. Keys beyond these are kept.
+    Without hints a tool counts as not read-only, destructive, not idempotent, and open world. The destructive and
+    idempotent hints have a meaning only for a tool that is not read-only. Unknown keys are kept.
     """
 
     title: str | None
@@ -37,7 +37,7 @@ class ToolAnnotations(OpenBundle):
 
 
 class ToolExecution(WireStruct, gc=False):
-    """2025-11-25 only: whether a call may or must run as a task; ``None`` counts as ``"forbidden"``."""
+    """2025-11-25 only: whether a call may or must run as a task; ``None`` means ``"forbidden"``."""
 
     task_support: Literal["forbidden", "optional", "required"] | None = None
 
@@ -45,8 +45,8 @@ class ToolExecution(WireStruct, gc=False):
 class Tool(WireStruct):
     """A function that a server offers.
 
-    ``input_schema`` and ``output_schema`` are JSON Schema documents, kept as they are: the first always describes an
-    object, the second any JSON value (an object only, before 2026-07-28). ``annotations`` is the bundle of hints.
+    ``input_schema`` and ``output_schema`` are JSON Schemas, unchanged: the first describes an object, the second any
+    JSON value (before 2026-07-28 an object only). ``annotations`` has the hints.
     """
 
     name: str
@@ -67,7 +67,7 @@ class ListToolsResult(PaginatedResult):
 
 
 class CallToolRequestParams(InputResponseRequestParams):
-    """Params of ``tools/call``. ``arguments`` as the client sent them, ``None`` if absent; ``task``: 2025-11-25."""
+    """Params of ``tools/call``. ``arguments`` are unchanged, ``None`` if absent; only 2025-11-25 has ``task``."""
 
     name: str
     arguments: dict[str, Any] | None = None
@@ -75,11 +75,11 @@ class CallToolRequestParams(InputResponseRequestParams):
 
 
 class ToolResult(Result):
-    """What a tool gave.
+    """The result of a tool.
 
-    ``structured_content`` is the answer as JSON, unset if there is none: ``null`` is an answer. ``content`` is its
-    projection for reading. ``is_error`` means that the tool failed and the model should hear of it, which is not a
-    JSON-RPC error; ``None`` (absent) counts as success.
+    ``structured_content`` is the result as a JSON value, unset if there is none (``null`` is a value). ``content`` is
+    the same for a model, as content blocks. With ``is_error`` the tool failed and ``content`` is the error for the
+    model, in place of a JSON-RPC error; ``None`` (absent) means success.
     """
 
     content: list[ToolContentBlock]

@@ -1,0 +1,1 @@
+"""Warehouses: where products are."""

@@ -1,0 +1,1 @@
+"""Snapshots of a server, and what changed between two of them."""

@@ -1,0 +1,1 @@
+"""The rules of ``ferrule check``: each module looks at one side of a server and returns findings."""

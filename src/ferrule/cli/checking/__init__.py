@@ -1,0 +1,1 @@
+"""The commands that judge a server without a model: ``check``, ``snapshot`` and ``diff``."""

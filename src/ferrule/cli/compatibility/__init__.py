@@ -1,0 +1,1 @@
+"""The command for servers that were written for another library."""

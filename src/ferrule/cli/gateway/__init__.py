@@ -1,0 +1,1 @@
+"""``ferrule gateway``: one address for several servers, made of a configuration."""

@@ -1,0 +1,1 @@
+"""The model APIs: one module each, which reads responses and writes definitions and results as plain data."""

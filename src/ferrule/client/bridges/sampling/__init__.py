@@ -1,0 +1,1 @@
+"""Sampling and questions of servers, answered by the model of a provider."""

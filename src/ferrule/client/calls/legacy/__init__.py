@@ -1,0 +1,1 @@
+"""The parts of calls for the handshake era only; `ferrule.client.calls.tasks` alone imports it."""

@@ -1,0 +1,1 @@
+"""The servers behind a gateway: their connections, their calls and their last known lists."""

@@ -1,0 +1,1 @@
+"""Tools whose definitions are those of a snapshot."""

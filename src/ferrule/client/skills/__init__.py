@@ -1,0 +1,1 @@
+"""Skills on the client's side: entries, verified reads, the user's approval."""

@@ -1,0 +1,1 @@
+"""Keeping the connections to several servers: state, retries, circuit breaker, limits of calls."""

@@ -1,0 +1,1 @@
+"""The rules of the protocol for the handshake era only."""

@@ -1,0 +1,84 @@
+"""The forms that services give their keys and tokens, so that text with one can be reported or masked.
+
+Nothing can know all secrets: these are forms that have a fixed beginning, and names that people give to secrets.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ferrule.wire.json_types import is_list, is_mapping
+from ferrule.wire.patterns import pattern
+
+__all__ = ["MASK", "is_secret_name", "mask_secrets", "secret_in"]
+
+MASK: Final = "(masked)"
+"""What stands in the place of a masked secret."""
+
+_FORMS: Final = (
+    ("a private key", pattern(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-----END [A-Z ]+-----)?")),
+    ("an access key of AWS", pattern(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
+    ("a token of GitHub", pattern(r"\bgh[oprsu]_[A-Za-z0-9]{36,}|\bgithub_pat_[A-Za-z0-9_]{50,}")),
+    ("a token of GitLab", pattern(r"\bglpat-[A-Za-z0-9_-]{20,}")),
+    ("a token of Slack", pattern(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("a key of Google", pattern(r"\bAIza[0-9A-Za-z_-]{35}")),
+    ("a key of Stripe", pattern(r"\b[rs]k_live_[0-9A-Za-z]{20,}")),
+    ("a key of OpenAI, Anthropic or a similar service", pattern(r"\bsk-[A-Za-z0-9_-]{24,}")),
+    ("a token of Hugging Face", pattern(r"\bhf_[A-Za-z0-9]{30,}")),
+    ("a token of npm", pattern(r"\bnpm_[A-Za-z0-9]{36}")),
+    ("a token of PyPI", pattern(r"\bpypi-AgE[A-Za-z0-9_-]{50,}")),
+    ("a JSON Web Token", pattern(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
+    ("a bearer token", pattern(r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*")),
+)
+_PLACEHOLDER: Final = pattern(r"(?i)(.)\1{7}|example|your[-_]|placeholder|redacted|1234567890|dummy")
+_NAME: Final = pattern(
+    r"(?i)(?:.*[-_.])?(?:password|passwd|passphrase|secret|token|api_?-?key|apikey|access_?-?key|private_?-?key"
+    r"|credentials?|authorization|cookie)"
+)
+_NOT_SECRET: Final = pattern(
+    r"(?i)(?:.*[-_.])?(?:page|next|progress|continuation|sync|max|num|count|input|output)[-_]?tokens?"
+)
+_WORD_BREAK: Final = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def secret_in(text: str) -> str | None:
+    """Return what kind of secret stands in a text, such as ``"a token of GitHub"``; ``None`` for none.
+
+    A value that is plainly an example, such as ``sk-xxxxxxxx…`` or one with ``EXAMPLE`` in it, is no secret.
+    """
+    for kind, form in _FORMS:
+        for found in form.finditer(text):
+            if not _PLACEHOLDER.search(found[0]):
+                return kind
+    return None
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether people call a secret so: ``api_key``, ``dbPassword``, ``authorization``."""
+    spelled = _WORD_BREAK.sub("_", name)
+    return _NAME.fullmatch(spelled) is not None and _NOT_SECRET.fullmatch(spelled) is None
+
+
+def mask_secrets(value: Any, *, depth: int = 100) -> Any:
+    """Return a JSON value with `MASK` in the place of secrets: members with such a name, and keys and tokens in texts.
+
+    Args:
+        value: the value; it is not changed.
+        depth: how deep to look; what is deeper is masked whole.
+    """
+    if isinstance(value, str):
+        for _, form in _FORMS:
+            value = form.sub(MASK, value)
+        return value
+    if depth == 0 and isinstance(value, (dict, list)):
+        return MASK
+    if is_mapping(value):
+        return {
+            name: MASK
+            if is_secret_name(name) and isinstance(item, str) and item
+            else mask_secrets(item, depth=depth - 1)
+            for name, item in value.items()
+        }
+    if is_list(value):
+        return [mask_secrets(item, depth=depth - 1) for item in value]
+    return value

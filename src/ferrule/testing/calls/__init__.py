@@ -1,0 +1,1 @@
+"""Calls made from schemas, and the calls that reached a server."""

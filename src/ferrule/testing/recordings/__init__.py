@@ -1,0 +1,1 @@
+"""Recordings of the messages between a host and a server, and a server that answers from one."""

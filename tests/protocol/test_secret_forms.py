@@ -1,0 +1,98 @@
+"""Secrets in texts and by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ferrule.protocol.secret_forms import MASK, is_secret_name, mask_secrets, secret_in
+
+PARTS = {
+    "a token of GitHub": "ghp_" + "aB3" * 12,
+    "an access key of AWS": "AKIA" + "B3CD5FG7" * 2,
+    "a key of OpenAI, Anthropic or a similar service": "sk-ant-" + "aB3dE" * 6,
+    "a JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJlLW9mLXRva2Vu",
+    "a private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----",
+    "a bearer token": "Bearer abcdef0987zyxw7654",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), PARTS.items())
+def test_forms(kind: str, text: str) -> None:
+    """In the middle of a sentence."""
+    assert secret_in(f"use {text} here") == kind
+    assert text not in mask_secrets(f"use {text} here")
+    assert MASK in mask_secrets({"a": [f"use {text} here"]})["a"][0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "sk-", "the bearer of a letter", "AKIAIOSFODNN7EXAMPLE", "task-management-of-the-whole-team"]
+)
+def test_no_secret(text: str) -> None:
+    """Words, and the example of the documentation of AWS."""
+    assert secret_in(text) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "api_key",
+        "apiKey",
+        "OPENAI_API_KEY",
+        "Authorization",
+        "dbPassword",
+        "x-api-key",
+        "access_token",
+        "client_secret",
+        "Set-Cookie",
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    """As people spell them."""
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "key",
+        "keyword",
+        "page_token",
+        "nextPageToken",
+        "progressToken",
+        "maxTokens",
+        "tokens",
+        "author",
+        "pass",
+        "token_count",
+    ],
+)
+def test_other_names(name: str) -> None:
+    """A progress token is no secret, and a replay needs it."""
+    assert not is_secret_name(name)
+
+
+def test_masking_keeps_the_form() -> None:
+    """Names, numbers, nesting; the value given is not changed."""
+    given: Any = {"password": "hunter2", "n": 1, "deep": [{"apiKey": "x", "ok": None}], "token": 5, "secret": ""}
+    assert mask_secrets(given) == {
+        "password": MASK,
+        "n": 1,
+        "deep": [{"apiKey": MASK, "ok": None}],
+        "token": 5,
+        "secret": "",
+    }
+    assert given["password"] == "hunter2"
+
+
+def test_depth_is_bounded() -> None:
+    """What is deeper is masked whole."""
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    found = mask_secrets(deep)
+    for _ in range(100):
+        (found,) = found
+    assert found == MASK

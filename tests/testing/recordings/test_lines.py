@@ -1,0 +1,27 @@
+"""Lines of a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ferrule.testing.recordings.lines import Line, read_recording
+
+
+def test_messages_and_other_lines(tmp_path: Path) -> None:
+    """A line that is no message has none."""
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        '{"at_s": 0.5, "from": "client", "message": {"id": 1}}\n{"at_s": 1, "from": "server", "raw": "x"}\n'
+    )
+    assert read_recording(path) == [Line(0.5, "client", {"id": 1}), Line(1.0, "server", None)]
+
+
+@pytest.mark.parametrize("text", ["[]", "1", '{"at_s": "x", "from": "client"}', '{"at_s": 1, "from": "host"}'])
+def test_a_malformed_line_is_named(tmp_path: Path, text: str) -> None:
+    """By file and number."""
+    path = tmp_path / "x.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"x\.jsonl:1"):
+        read_recording(path)
