@@ -14,13 +14,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docs_snippets import shown
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")
-SNIPPET = re.compile(r'^(?P<indent> *)--8<-- "(?P<path>[^":]+)(?::(?P<section>[\w-]+))?"$', re.MULTILINE)
 RESULTS = "<!-- results -->"
-MARKER = re.compile(r"^.*# --8<-- \[(start|end):.*\n?", re.MULTILINE)
 
 _copied: set[str] = set()
 _texts: dict[str, tuple[str, str]] = {}
@@ -63,8 +62,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         name += ".txt" if not name.endswith((".txt", ".json")) else ""
         return f"]({posixpath.relpath(name, posixpath.dirname(here) or '.')})"
 
-    _texts[here] = (page.file.url, expand(markdown))
-    return LINK.sub(lead, markdown).replace(RESULTS, measured())
+    markdown = shown(markdown).replace(RESULTS, measured())
+    _texts[here] = (page.file.url, markdown)
+    return LINK.sub(lead, markdown)
 
 
 def measured() -> str:
@@ -74,24 +74,6 @@ def measured() -> str:
     if "\n|" not in found:
         raise ValueError("bench/RESULTS.md holds no table")
     return found
-
-
-def section_of(text: str, section: str | None) -> str:
-    """A snippet file, or one section of it, without the markers."""
-    if section is not None:
-        start, end = f"# --8<-- [start:{section}]", f"# --8<-- [end:{section}]"
-        text = text.partition(start)[2].partition("\n")[2].partition(end)[0].rstrip() + "\n"
-    return MARKER.sub("", text)
-
-
-def expand(markdown: str) -> str:
-    """A page with its snippets put in."""
-
-    def put(found: re.Match[str]) -> str:
-        text = section_of((ROOT / found["path"]).read_text(encoding="utf-8"), found["section"])
-        return "\n".join(found["indent"] + line if line else line for line in text.strip("\n").split("\n"))
-
-    return SNIPPET.sub(put, markdown).replace(RESULTS, measured())
 
 
 def first_sentence(markdown: str) -> str:

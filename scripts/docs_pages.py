@@ -1,9 +1,15 @@
-"""Write the pages that are made from the code; ``--check`` only says whether they are current."""
+"""Write what the pages have from the code; ``--check`` only says whether they are current.
+
+That is the whole page about protocol support, and the code in all pages, which is copied from files that the tests run
+(see ``docs_snippets``).
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+import docs_snippets
 
 from ferrule.wire.revisions import REVISIONS, Revision
 from ferrule.wire.types import ElicitRequestParams, Tool
@@ -93,10 +99,23 @@ def page() -> str:
     return "\n".join([*parts, EXTENSIONS])
 
 
-if __name__ == "__main__":
+def main(*, check: bool) -> None:
+    """Write the pages, or say what is not current.
+
+    Raises:
+        SystemExit: with a line for each page that is not current, or that names code which does not exist.
+    """
     made = page()
-    if "--check" in sys.argv:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != made:
-            sys.exit("docs/topics/protocol-support.md is not current: scripts/docs --update")
+    if check:
+        current = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == made
+        wrong = [] if current else ["docs/topics/protocol-support.md is not current: scripts/docs --write"]
     else:
         PAGE.write_text(made, encoding="utf-8")
+        wrong = []
+    wrong += docs_snippets.differing(write=not check)
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main(check="--check" in sys.argv)
