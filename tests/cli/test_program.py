@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +58,7 @@ def test_the_commands_are_listed_and_a_slip_is_understood() -> None:
     [
         (("list",), 2, "Missing argument"),
         (("list", "nothing_here.py"), 2, "There is no file"),
+        (("list", PROBE, "--server", "x"), 2, "--server is for a configuration"),
         (("list", "localhost:8000/mcp"), 2, "write http:// or https:// before it"),
         (("list", "ws://x/mcp"), 2, "begins with http:// or https://"),
         (("list", "http://h:99999/"), 2, "Port out of range"),
@@ -111,42 +110,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(what: str, tmp_path: Path) ->
     assert (tmp_path / "err").read_text().replace("listening to flood (2026-07-28)\n", "") == ""
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_completion_script(shell: str) -> None:
-    """What the script calls is what click answers."""
-    done = ferrule("completion", shell)
-    assert done.returncode == 0
-    assert "_FERRULE_COMPLETE" in done.stdout
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_options_and_servers_of_hosts(tmp_path: Path) -> None:
-    """In a real shell, as the page says to set it up: what Tab would give."""
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "ferrule"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ferrule "$@"\n')
-    program.chmod(0o755)
-    (tmp_path / ".cursor").mkdir()
-    (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"weather": {"command": "x"}}}')
-    script = """
-    eval "$(ferrule completion bash)"
-    compopt() { :; }  # it works inside a real Tab only
-    tab() {
-        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
-        _ferrule_completion ferrule; echo "${COMPREPLY[@]}"
-    }
-    tab ferrule ins
-    tab ferrule call --tim
-    tab ferrule list curs
-    tab ferrule install vsc
-    """
-    variables = environment(tmp_path, PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, text=True, env=variables, check=False, cwd=tmp_path
-    )
-    assert done.stdout.splitlines() == ["inspect install", "--timeout", "cursor:weather", "vscode"], done.stderr
-
-
 def test_every_status_is_described() -> None:
     """Scripts decide by them, so the page and the code must agree."""
     from ferrule.cli import exits
@@ -173,12 +136,6 @@ def test_every_help_has_an_example_that_means_something(name: str) -> None:
         if word.startswith("--")
     }
     assert used <= known | {"--help"}
-
-
-def test_commands_are_completed() -> None:
-    """Through the variable that the scripts set."""
-    done = ferrule(_FERRULE_COMPLETE="bash_complete", COMP_WORDS="ferrule in", COMP_CWORD="1")
-    assert done.stdout.split() == ["plain,inspect", "plain,install"]
 
 
 PAGES = Path(__file__).parents[2] / "docs"

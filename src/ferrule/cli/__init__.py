@@ -25,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed when the interpreter started
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if "_FERRULE_COMPLETE" in os.environ:  # Tab was pressed: the scripts of `ferrule completion` set it
+        from ferrule.cli.completion.shells import register
+
+        register()
     from ferrule.cli.exits import run_guarded
     from ferrule.cli.program import program
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ferrule.cli.answers import TypedAnswers, answer_options
-from ferrule.cli.environment import read_environment
+from ferrule.cli.completion.names import complete_server
+from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.output import Progress, is_terminal, say
-from ferrule.cli.targets import ServerChoice, complete_target, read_choice
+from ferrule.cli.targets import ServerChoice, complete_target, read_choice, with_server, with_variables
 
 if TYPE_CHECKING:
     from ferrule.auth import TokenStorage
@@ -39,6 +38,7 @@ def connection_options(command: CommandT) -> CommandT:
     def gathered(**values: Any) -> Any:
         names = ("target", "mode", "headers", "token", "oauth", "timeout_s", "verbose", "output")
         given = {name: values.pop(name) for name in names}
+        given["target"] = with_server(given["target"], values.pop("server"))
         answers = TypedAnswers(values.pop("answers"), yes=values.pop("yes"), declines=values.pop("declines"))
         variables = read_environment(values.pop("env"), values.pop("env_files"))
         connection = ConnectionOptions(**given, answers=answers, variables=variables)
@@ -46,15 +46,15 @@ def connection_options(command: CommandT) -> CommandT:
 
     options = (
         target_argument,
+        click.option("--server", metavar="NAME", shell_complete=complete_server,
+                     help="The server of a configuration TARGET that has several."),
         click.option("--mode", default="auto", metavar="ERA", help="auto, legacy, or a revision such as 2025-11-25."),
         click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header of each request."),
         click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Bearer token (or $FERRULE_TOKEN)."),
         click.option("--oauth", is_flag=True, help="Sign in through the browser when the server asks for it."),
         click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, metavar="SECONDS",
                      help="Seconds without a response or progress after which a call fails."),
-        click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for the server that is started."),
-        click.option("--env-file", "env_files", multiple=True, metavar="FILE",
-                     type=click.Path(path_type=Path, dir_okay=False), help="A file with such variables."),
+        environment_options,
         answer_options,
         click.option("-v", "--verbose", is_flag=True, help="Show the server's stderr, its log, and progress lines."),
         click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
@@ -104,14 +104,10 @@ class ConnectionOptions:
     def choice(self) -> ServerChoice:
         """Return the target with ``stderr`` forwarded."""
         choice = read_choice(self.target)
+        target: Any = with_variables(choice.target, self.variables)
         if choice.is_http:
-            if self.variables:
-                raise click.UsageError("--env and --env-file are for a server that is started, not for a URL")
             return choice
-        target: Any = choice.target
-        own: Mapping[str, str] = target.server.env or {}
-        env = {**own, **self.variables} or None
-        return replace(choice, target=replace(target, server=replace(target.server, stderr=self._hear, env=env)))
+        return replace(choice, target=replace(target, server=replace(target.server, stderr=self._hear)))
 
     def _hear(self, line: str) -> None:
         self.last_words.append(line)
@@ -179,7 +175,7 @@ class ConnectionOptions:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of a command and return its result; Ctrl-C cancels it and waits for its clean-up."""
-        return asyncio.run(work)
+        return run_async(work)
 
     def _asking(self) -> dict[str, Any]:
         """Return handlers of questions if a user can answer them: stdin and stderr are a terminal."""
@@ -245,4 +241,6 @@ async def _refuse_question(params: Any, question: Any) -> Any:
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in an event loop and return its result; Ctrl-C cancels it and waits for its clean-up."""
+    import asyncio  # not above: completion imports this module
+
     return asyncio.run(work)

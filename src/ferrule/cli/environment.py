@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ferrule.wire.patterns import pattern
 
-__all__ = ["read_environment"]
+__all__ = ["environment_options", "read_environment"]
 
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def environment_options(command: Any) -> Any:
+    """Add ``--env`` and ``--env-file`` to a command (``env``, ``env_files``, for `read_environment`)."""
+    for option in (
+        click.option("--env-file", "env_files", multiple=True, metavar="FILE",
+                     type=click.Path(path_type=Path, dir_okay=False), help="A file with such variables."),
+        click.option("--env", multiple=True, metavar="NAME[=VALUE]",
+                     help="A variable for the server that is started; without a value, that of this shell."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 def read_environment(pairs: Sequence[str], files: Sequence[Path]) -> dict[str, str]:

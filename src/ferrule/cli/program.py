@@ -77,6 +77,15 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Return the matching commands of the table and options, so that no module is imported."""
+        from click.shell_completion import CompletionItem
+
+        found: list[Any] = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table, so that no module is imported."""
         with formatter.section("Commands"):

@@ -33,7 +33,10 @@ __all__ = [
     "read_choice",
     "read_group",
     "read_search",
+    "server_names",
     "split_path",
+    "with_server",
+    "with_variables",
 ]
 
 
@@ -118,9 +121,11 @@ def split_path(text: str, is_there: Callable[[Path], bool] = Path.is_file) -> tu
     """
     if is_there(Path(text)):
         return Path(text), None
-    head, colon, tail = text.rpartition(":")
-    if colon and len(head) > 1 and is_there(Path(head)):
-        return Path(head), tail
+    head = text
+    while (at := head.rfind(":")) > 1:  # the name of a server may have colons, too
+        head = text[:at]
+        if is_there(Path(head)):
+            return Path(head), text[at + 1 :]
     return None, None
 
 
@@ -176,6 +181,69 @@ def _command(text: str, command: str, arguments: tuple[str, ...]) -> ServerChoic
     return ServerChoice(text, StdioTarget(StdioServer(command, arguments, inherit_env=True)), name)
 
 
+def with_variables(target: Any, variables: Mapping[str, str]) -> Any:
+    """Return the target with further variables for its process.
+
+    Raises:
+        click.UsageError: it is a URL, and there are variables.
+    """
+    from ferrule.client.targets import StdioTarget
+
+    if not variables:
+        return target
+    if not isinstance(target, StdioTarget):
+        raise click.UsageError("--env and --env-file are for a server that is started, not for a URL")
+    env = {**(target.server.env or {}), **variables}
+    return replace(target, server=replace(target.server, env=env))
+
+
+def server_names(text: str) -> list[str]:
+    """Return the names of the servers in the configuration that a text names, without a server; empty for any other.
+
+    A configuration that cannot be read has none.
+    """
+    found = _configuration(text)
+    if found is None:
+        return []
+    from ferrule.cli.hosts.places import read_servers
+
+    try:
+        return list(read_servers(found[1], found[2]))
+    except (ValueError, OSError):
+        return []
+
+
+def with_server(text: str, name: str | None) -> str:
+    """Return TARGET with the server of its configuration that ``--server`` names; unchanged without a name.
+
+    Raises:
+        click.UsageError: TARGET is no configuration, or has no such server.
+    """
+    if name is None:
+        return text
+    if _configuration(text) is None:
+        raise click.UsageError(f"--server is for a configuration with several servers, which {text!r} is not")
+    names = server_names(text)
+    if names and name not in names:
+        raise click.UsageError(f"{text} has no server {name!r}; it has {', '.join(names)}")
+    return f"{text.strip().removesuffix(':')}:{name}"
+
+
+def _configuration(text: str) -> tuple[str, Path, str | None] | None:
+    """Return name, file and member of the configuration that a text names without a server; ``None`` for any other."""
+    text = text.strip()
+    path, attribute = split_path(text)
+    if path is not None:
+        is_one = path.suffix.lower() in (".json", ".jsonc") and attribute is None
+        return (path.stem, path, None) if is_one else None
+    if not text.endswith(":"):
+        return None
+    from ferrule.cli.hosts.places import HOSTS
+
+    host = HOSTS.get(text.removesuffix(":"))
+    return None if host is None else (host.name, host.path(), host.key)
+
+
 def _from_hosts(text: str) -> ServerChoice | None:
     from ferrule.cli.hosts.places import HOSTS, known_servers, read_servers
 
@@ -205,18 +273,13 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
     Raises:
         click.UsageError: the configuration cannot be read.
     """
-    from ferrule.cli.hosts.places import HOSTS, read_servers
+    from ferrule.cli.hosts.places import read_servers
     from ferrule.client.config import read_group as read_targets
 
-    text = text.strip()
-    path, attribute = split_path(text)
-    host = HOSTS.get(text.removesuffix(":")) if path is None and text.endswith(":") else None
-    if path is not None and path.suffix.lower() in (".json", ".jsonc") and attribute is None:
-        name, where, key = path.stem, path, None
-    elif host is not None:
-        name, where, key = host.name, host.path(), host.key
-    else:
+    found = _configuration(text)
+    if found is None:
         return None
+    name, where, key = found
     try:
         servers = read_servers(where, key)
     except (ValueError, OSError) as error:
@@ -271,7 +334,11 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
     if not servers:
         raise click.UsageError(f"{where} has no servers")
     if name is None and len(servers) > 1:
-        raise click.UsageError(f"{where} has several servers; choose one with :NAME of {', '.join(servers)}")
+        raise click.UsageError(
+            f"{where} has several servers: {', '.join(servers)}. Choose one with --server NAME or {text}:NAME"
+            if not text.endswith(":")
+            else f"{where} has several servers: {', '.join(servers)}. Choose one: {text}NAME"
+        )
     name = next(iter(servers)) if name is None else name
     if name not in servers:
         raise click.UsageError(f"{where} has no server {name!r}; it has {', '.join(servers)}")
@@ -282,12 +349,17 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Return the items for shell completion: matching servers of hosts if there are any, else files."""
+    """Return the items for shell completion: matching servers of a configuration or of hosts if any, else files."""
     from click.shell_completion import CompletionItem
 
-    from ferrule.cli.hosts.places import known_servers
+    file, colon, start = incomplete.partition(":")
+    if colon and file.lower().endswith((".json", ".jsonc")):
+        return [CompletionItem(f"{file}:{name}") for name in server_names(file) if name.startswith(start)]
+    found: list[Any] = []
+    if incomplete:
+        from ferrule.cli.hosts.places import known_servers
 
-    names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
-    found = [CompletionItem(name) for name in names if incomplete and name.startswith(incomplete)]
-    # Not both: the completion scripts of bash and zsh ignore names when files are requested.
+        names = [f"{host}:{name}" for host, servers in known_servers().items() for name in servers]
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    # Not both: the completion scripts ignore names when files are requested.
     return found or [CompletionItem(incomplete, type="file")]

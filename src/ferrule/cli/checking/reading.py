@@ -11,6 +11,7 @@ import click
 from ferrule.checks.changes.snapshots import is_snapshot, picture_of
 from ferrule.checks.picture import ServerPicture
 from ferrule.checks.rules.pages import page_uri
+from ferrule.cli.completion.known import remember
 
 if TYPE_CHECKING:
     from ferrule.cli.connect import ConnectionOptions
@@ -54,6 +55,7 @@ async def read_picture(connection: ConnectionOptions, *, pages: bool = False) ->
     extensions = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}} if pages else None
     async with connection.client(extensions=extensions) as client:
         found = await read_lists(client, ("tools", "resources", "templates", "prompts"))
+        remember(connection.target, found)
         lists: dict[str, Any] = {kind: to_builtins(items) for kind, items in found.items()}
         info = client.server_info
         return ServerPicture(

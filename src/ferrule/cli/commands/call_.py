@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.arguments import read_arguments, read_json_option
+from ferrule.cli.completion.known import remember
+from ferrule.cli.completion.names import complete_arguments, complete_tool
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
@@ -34,8 +36,8 @@ Examples:
 
 @click.command("call", epilog=_EXAMPLES)
 @connection_options
-@click.argument("tool")
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.argument("tool", shell_complete=complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_arguments)
 @click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
 @click.option("--task", "as_task", is_flag=True, help="Start the call as a task, print the task's id, and do not wait.")
 @click.option(
@@ -73,7 +75,7 @@ async def _call(
     async with connection.client(**(connection.asking_later() if as_task else {})) as client:
         schema = None
         if pairs:
-            schema = (await _definition(client, tool)).input_schema
+            schema = (await _definition(connection, client, tool)).input_schema
         arguments = {**given, **read_arguments(pairs, schema)}
         if as_task:
             handle = await client.start_tool(tool, arguments)
@@ -90,7 +92,7 @@ async def _call(
     return _print_result(connection, tool, result, save)
 
 
-async def _definition(client: Client, name: str) -> Tool:
+async def _definition(connection: ConnectionOptions, client: Client, name: str) -> Tool:
     """Return a tool of the server's list, or behind the search that is listed in its place.
 
     Raises:
@@ -99,6 +101,7 @@ async def _definition(client: Client, name: str) -> Tool:
     from ferrule.client.groups.behind_search import definition_behind_search, has_search, tools_behind_search
 
     tools = await client.list_tools()
+    remember(connection.target, {"tools": tools})
     found = next((each for each in tools if each.name == name), None)
     if found is None and has_search(tools):
         found = await definition_behind_search(client, name)

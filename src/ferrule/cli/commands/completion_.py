@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import click
-from click.shell_completion import get_completion_class
+
+from ferrule.cli.completion.shells import SHELLS
 
 __all__ = ["command"]
 
@@ -19,11 +20,13 @@ _HOW = {
 @click.command("completion", epilog="\b\n" + "\n".join(_HOW.values()))
 @click.argument("shell", type=click.Choice(list(_HOW)), required=False)
 def command(shell: str | None) -> None:
-    """Print the completion script of SHELL (the one in use if none is named)."""
+    """Print the completion script of SHELL (the one in use if none is named).
+
+    Commands, options, files and servers of hosts are completed, and the names of tools, arguments, resources and
+    prompts of a server that was listed or called before; Tab starts no server.
+    """
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     if name not in _HOW:
         raise click.UsageError(f"Name a shell: {', '.join(_HOW)}")
-    found = get_completion_class(name)
     root = click.get_current_context().find_root()
-    assert found is not None
-    click.echo(found(root.command, {}, "ferrule", "_FERRULE_COMPLETE").source())
+    click.echo(SHELLS[name](root.command, {}, "ferrule", "_FERRULE_COMPLETE").source())

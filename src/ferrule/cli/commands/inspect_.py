@@ -10,6 +10,8 @@ import click
 from ferrule.checks.rules.names import name_problems
 from ferrule.cli.arguments import read_json_option
 from ferrule.cli.commands.list_ import read_lists
+from ferrule.cli.completion.known import remember
+from ferrule.cli.completion.names import complete_tool
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
 from ferrule.cli.inspecting import TokenCost, as_models_see, cost_of
@@ -29,7 +31,13 @@ Examples:
 @click.command("inspect", epilog=_EXAMPLES)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
-@click.option("--call", "tool", metavar="TOOL", help="Also call this tool, and estimate the tokens of its result.")
+@click.option(
+    "--call",
+    "tool",
+    metavar="TOOL",
+    shell_complete=complete_tool,
+    help="Also call this tool, and estimate the tokens of its result.",
+)
 @click.option("--arguments", metavar="JSON", help="For --call.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a name or a schema is questionable.")
 def command(connection: ConnectionOptions, as_json: bool, tool: str | None, arguments: str | None, strict: bool) -> int:
@@ -54,6 +62,7 @@ async def _inspect(connection: ConnectionOptions, tool: str | None, arguments: d
     revisions = await _capabilities(connection)
     async with connection.client() as client:
         lists = await read_lists(client)
+        remember(connection.target, lists)
         picture: dict[str, Any] = {
             "server": to_builtins(client.server_info) if client.server_info is not None else None,
             "instructions": client.instructions,

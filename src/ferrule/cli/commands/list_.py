@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ferrule.cli.completion.known import remember
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.openapi.descriptions import (
     DescriptionOptions,
@@ -70,6 +71,7 @@ async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: 
 
     async with connection.client() as client:
         found = await read_lists(client, kinds)
+        remember(connection.target, found)
         behind = await tools_behind_search(client, found.get("tools", []))
     if as_json:
         print_json(found if behind is None else {**found, "behindSearch": behind.tools})

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import click
 
+from ferrule.cli.completion.names import complete_uri
 from ferrule.cli.connect import ConnectionOptions, connection_options, run_async
 from ferrule.cli.output import print_text, say
 
@@ -23,7 +24,7 @@ Examples:
 
 @click.command("listen", epilog=_EXAMPLES)
 @connection_options
-@click.argument("uris", nargs=-1, metavar="[URI]...")
+@click.argument("uris", nargs=-1, metavar="[URI]...", shell_complete=complete_uri)
 @click.option("--log", "log_level", default="info", show_default=True, help="Lowest level of log messages, or 'off'.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
 @click.option("--for", "seconds", type=float, metavar="SECONDS", help="End after so long.")

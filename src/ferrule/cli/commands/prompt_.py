@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ferrule.cli.arguments import read_json_option, read_strings
+from ferrule.cli.completion.names import complete_arguments, complete_prompt
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_blocks
 from ferrule.cli.output import print_json, print_text
@@ -22,8 +23,8 @@ Examples:
 
 @click.command("prompt", epilog=_EXAMPLES)
 @connection_options
-@click.argument("name")
-@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.argument("name", shell_complete=complete_prompt)
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_arguments)
 @click.option("--json", "given", metavar="JSON", help="The arguments as an object; @FILE, or - for stdin.")
 def command(connection: ConnectionOptions, name: str, arguments: tuple[str, ...], given: str | None) -> None:
     """Fill in the prompt NAME of the server TARGET. Arguments of prompts are text."""

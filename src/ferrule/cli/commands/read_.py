@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ferrule.cli.completion.names import complete_uri
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_contents
 from ferrule.cli.output import print_json
@@ -22,7 +23,7 @@ Examples:
 
 @click.command("read", epilog=_EXAMPLES)
 @connection_options
-@click.argument("uri")
+@click.argument("uri", shell_complete=complete_uri)
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Save binary contents in this folder.")
 def command(connection: ConnectionOptions, uri: str, as_json: bool, save: Path | None) -> None:
