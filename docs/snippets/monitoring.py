@@ -2,9 +2,9 @@
 
 # --8<-- [start:code]
 from ferrule import MCPServer
-from ferrule.integrations.opentelemetry import Metrics, Tracing
+from ferrule.integrations.opentelemetry import instrument
 
-app = MCPServer("foundry", middleware=[Tracing(), Metrics()])
+app = instrument(MCPServer("foundry"))
 
 
 @app.tool

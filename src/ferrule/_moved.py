@@ -88,6 +88,7 @@ MOVED: Final = {
     "ferrule.inspector.bench": "ferrule.inspector.controller",
     "ferrule.inspector.gate": "ferrule.inspector.access",
     "ferrule.inspector.lane": "ferrule.inspector.connection",
+    "ferrule.integrations.opentelemetry_metrics": "ferrule.integrations.opentelemetry.metrics",
     "ferrule.kernel.builtin": "ferrule.kernel.standard_methods",
     "ferrule.kernel.bus": "ferrule.kernel.changes.bus",
     "ferrule.kernel.cancellation": "ferrule.kernel.concurrency.cancellation",

@@ -58,6 +58,7 @@ NOT_PLAIN = {
     "django_store": "its own process; one tool asks the user, the other keeps the state of the session in a database",
     "engines/server": "its tool runs as a task",
     "gateway": "handles `tools/call` itself",
+    "one_trace": "its tool runs as a task, behind a gateway",
     "many_servers": "makes its servers in functions, for a group of clients",
     "mounting/django_asgi": "as the other two of the folder, but its settings are those of the whole process",
     "protected/server": "needs a token for each call; a tool with a guard is among the parts below",

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from ferrule import MCPServer
 from ferrule.integrations.opentelemetry import Metrics, Tracing
 from ferrule.middleware import CacheResults, CallNext, LogRequests, MaskErrors, RateLimit, ServerRequestContext, Timing
-from tests.integrations.test_opentelemetry import Recorder as Spans
-from tests.integrations.test_opentelemetry_metrics import Recorder as Durations
+from tests.integrations.opentelemetry.support import Durations, Spans
 from tests.pipes import line_to
 from tests.properties.test_fast_path import (
     EXAMPLES,

@@ -26,6 +26,7 @@ from ferrule.client.parts import ClientParts
 from ferrule.client.server_messages import ProgramHooks
 from ferrule.client.settings import (
     CacheSettings,
+    ClientMiddleware,
     ClientSettings,
     ElicitationHandler,
     Extensions,
@@ -129,6 +130,8 @@ class Client:
         max_message_bytes: larger messages are refused.
         fast_path: send plain calls of tools by a shorter path with the same results. ``False``, or the environment
             variable ``FERRULE_FAST_PATH=0``, sends all by the general path.
+        middleware: ``async (request, call_next) -> result`` around every request, outermost first; see
+            `ferrule.client.settings.OutgoingRequest`. With any, calls of tools take the general path.
     """
 
     # Not shown to type checkers: to them `Client(...)` is a `Client`, with the options that its ``__init__`` names.
@@ -183,6 +186,7 @@ class Client:
         listen: bool = True,
         max_message_bytes: int = 64 << 20,
         fast_path: bool = True,
+        middleware: Iterable[ClientMiddleware] = (),
     ) -> None:
         found = read_target(target)
         if timeout_s is NOT_GIVEN:
@@ -226,6 +230,7 @@ class Client:
             restart=restart,
             prior_discover=prior_discover,
             fast_path=fast_path,
+            middleware=middleware if isinstance(middleware, list) else list(middleware),
         )
         hooks = ProgramHooks(settings)
         parts = ClientParts(found, settings, hooks)
@@ -276,6 +281,11 @@ class Client:
     def timeouts(self) -> Timeouts:
         """The client's time limits."""
         return self._settings.timeouts
+
+    @property
+    def middleware(self) -> list[ClientMiddleware]:
+        """Its middleware, outermost first; the list may be changed, also while the client is connected."""
+        return self._settings.middleware
 
     @property
     def log_level(self) -> str | None:

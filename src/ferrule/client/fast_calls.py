@@ -102,6 +102,7 @@ class FastCalls:
         self._sessions = sessions
         self._reader = reader
         self._timeout_s = timeouts.timeout_s
+        self._middleware = settings.middleware
         self._resets = timeouts.reset_on_progress
         self._is_on = (
             settings.fast_path
@@ -124,7 +125,7 @@ class FastCalls:
         if session is None or session is not self._session or session.meta is not self._meta:
             self._take_up(session)
         path = self._path
-        if path is None or not path.is_open:
+        if path is None or self._middleware or not path.is_open:
             return None
         if timeout_s is NOT_GIVEN:
             timeout_s = self._timeout_s

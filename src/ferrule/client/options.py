@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ferrule.auth.client.oauth import OAuth
     from ferrule.client.settings import (
+        ClientMiddleware,
         ElicitationHandler,
         Extensions,
         LogHandler,
@@ -78,6 +79,7 @@ class ClientOptions(TypedDict, total=False):
     listen: bool
     max_message_bytes: int
     fast_path: bool
+    middleware: Iterable[ClientMiddleware]
 
 
 class ReadResourceOptions(TypedDict, total=False):

@@ -123,6 +123,7 @@ class ClientParts:
             max_message_bytes=settings.http.max_message_bytes,
             listens=settings.http.listen,
             prior_discover=prior,
+            middleware=settings.middleware,
         )
         if not isinstance(self.target, GroupTarget):
             connector.check_mode()  # a wrong mode is the caller's mistake: say so now
@@ -152,7 +153,7 @@ class ClientParts:
     async def _prepare(self, session: Session, method: str, params: Mapping[str, Any]) -> None:
         options: CallOptions = {"timeout_s": min(PREPARE_TIMEOUT_S, self._timeouts.connect_timeout_s)}
         try:
-            await session.channel.send_raw_request(method, params, options)
+            await session.send_raw_request(method, params, options)
         except (MCPError, LocalError) as error:
             if session.channel.is_closed:
                 raise
@@ -164,7 +165,7 @@ class ClientParts:
         session = self.sessions.required()
         if session.revision.has_sessions:
             if level is not None:
-                await session.channel.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
+                await session.send_raw_request("logging/setLevel", {"level": level}, {"timeout_s": 30})
             return
         meta = {key: value for key, value in session.meta.items() if key != LOG_LEVEL_KEY}
         session.meta = meta if level is None else {**meta, LOG_LEVEL_KEY: level}

@@ -7,7 +7,7 @@ reads them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.auth.client.oauth import OAuth
     from ferrule.client.options import ClientOptions
-    from ferrule.kernel.dispatch import OnProgress
+    from ferrule.kernel.dispatch import CallOptions, OnProgress, Outbound
     from ferrule.stores.cache import CacheStore
     from ferrule.transports.http.backend import HttpClient, TlsOptions
     from ferrule.transports.http.client import HttpAuth
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_TIMEOUT_S",
     "CacheSettings",
+    "ClientMiddleware",
     "ClientSettings",
     "DeclaredExtension",
     "ElicitationHandler",
@@ -37,9 +38,11 @@ __all__ = [
     "HttpSettings",
     "LogHandler",
     "MessageHandler",
+    "OutgoingRequest",
     "Pins",
     "Roots",
     "SamplingHandler",
+    "SendRequest",
     "SkillApprover",
     "Timeouts",
     "declared_settings",
@@ -110,6 +113,43 @@ class DeclaredExtension(Protocol):
 
 Extensions: TypeAlias = "Mapping[str, Mapping[str, Any]] | Iterable[DeclaredExtension]"
 """The extensions that a client declares: settings by identifier, or the client's halves of extensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRequest:
+    """A request that a client is about to send; `dataclasses.replace` makes another one for ``call_next``.
+
+    Attributes:
+        method, params: as they go out, with the envelope of the modern era in ``params["_meta"]``.
+        options: time-outs and callbacks; ``on_id`` is called with the id of the request.
+        channel: the connection that carries it.
+        target: the server.
+        version: the revision in use; ``None`` while it is being negotiated.
+    """
+
+    method: str
+    params: Mapping[str, Any] | None
+    options: CallOptions
+    channel: Outbound
+    target: Target
+    version: str | None
+
+
+SendRequest: TypeAlias = Callable[[OutgoingRequest], Awaitable[Any]]
+"""``async (request) -> result``: the rest of the chain. The result is the raw one."""
+
+
+class ClientMiddleware(Protocol):
+    """``async (request, call_next) -> result``."""
+
+    def __call__(self, request: OutgoingRequest, call_next: SendRequest, /) -> Awaitable[Any]:
+        """Return the raw result, from ``await call_next(request)`` or in its place.
+
+        Raises:
+            LocalError, RemoteError: as ``call_next`` does, or to refuse the request.
+        """
+        ...
+
 
 DEFAULT_TIMEOUT_S: Final = 300.0
 """Seconds without a response or progress after which a call fails. Tools may take long, but a server may also have
@@ -215,6 +255,7 @@ class ClientSettings:
         restart: open a new session for a call after the last one has ended.
         prior_discover: another client's ``discovered``; ``None``: send ``server/discover``.
         fast_path: send plain calls of tools by a shorter path with the same results.
+        middleware: around every request, outermost first; the list may be changed later.
     """
 
     mode: str = "auto"
@@ -228,6 +269,7 @@ class ClientSettings:
     restart: bool = True
     prior_discover: DiscoverResult | Mapping[str, Any] | None = None
     fast_path: bool = True
+    middleware: list[ClientMiddleware] = field(default_factory=list[ClientMiddleware])
 
 
 _OPTION_OF: Final = {
@@ -258,6 +300,8 @@ def settings_of(options: ClientOptions, target: Target) -> ClientSettings:
         "cache": _filled(CacheSettings, given),
     }
     own = {each.name: given[each.name] for each in fields(ClientSettings) if each.name in given}
+    if not isinstance(own.get("middleware", []), list):  # a list is kept, because it may be changed later
+        own["middleware"] = list(own["middleware"])
     return ClientSettings(**{**own, **parts})
 
 

@@ -156,6 +156,7 @@ CallOptions = TypedDict(  # noqa: UP013
         "reset_on_progress": bool,
         "max_total_s": float | None,
         "headers": Mapping[str, str],
+        "on_id": Callable[[RequestId], None],
     },
     total=False,
 )
@@ -166,6 +167,7 @@ on_progress: called with each progress notification; the request then carries a 
 reset_on_progress: each progress notification restarts ``timeout_s``.
 max_total_s: maximum total time in seconds, which progress does not restart.
 headers: further HTTP headers of this request (mirrored parameters); other transports ignore them.
+on_id: called with the id of the request before it is sent.
 """
 
 

@@ -707,6 +707,8 @@ class JSONRPCDispatcher:
         options = opts or {}
         on_progress = options.get("on_progress")
         id = self._ids.next()
+        if "on_id" in options:
+            options["on_id"](id)
         outbound = OutboundRequest(on_progress)
         # Before the request is sent: the response may arrive while `send` still waits.
         self._outbound[id] = outbound

@@ -38,6 +38,7 @@ class _Connector:
     error: Exception | None = None
     opened: list[Session] = field(default_factory=list[Session])
     renewed: int = 0
+    middleware: list[Any] = field(default_factory=list[Any])
 
     async def open(self, background: Any) -> Session:
         await self.gate.wait()
@@ -184,6 +185,36 @@ async def test_a_lost_session_is_renewed_on_its_channel() -> None:
     assert (renewed.channel is lost.channel, rig.connector.renewed) == (True, 1)
     assert rig.calls == ["before_renewal", "after_renewal"]
     await rig.manager.aclose()
+
+
+class _Watch:
+    """A middleware that notes sessions."""
+
+    def __init__(self) -> None:
+        self.notes: list[str | None] = []
+
+    def session_opened(self, session: Session) -> None:
+        self.notes.append("opened")
+
+    def session_closed(self, session: Session, error: str | None) -> None:
+        self.notes.append(error)
+
+
+async def test_middleware_is_shown_each_session_and_its_end_once() -> None:
+    """Why it ended: the connection, the server, or the client itself; also after the revision was switched."""
+    rig, watch = _Rig(), _Watch()
+    rig.connector.middleware.append(watch)
+    rig.connector.gate.set()
+    await rig.manager.connect()
+    rig.manager.required().is_lost = True
+    renewed = await rig.manager.ensure()
+    cast("Any", renewed.channel).is_closed = True
+    session = await rig.manager.ensure()
+    refusal = RemoteError("no", code=JsonRpcErrorCode.UNSUPPORTED_PROTOCOL_VERSION, data={"supported": [NEWEST]})
+    rig.manager.switch_revision(session, refusal)
+    await rig.manager.aclose()
+    await rig.manager.aclose()
+    assert watch.notes == ["opened", "session_lost", "opened", "connection_closed", "opened", None]
 
 
 async def test_a_refused_revision_gives_way_to_one_that_the_server_lists() -> None:

@@ -198,7 +198,9 @@ class RequestSender:
             sent = {**(params or {}), "_meta": dict(meta)}
         else:
             sent = cast("dict[str, Any]", params)
-        result = _checked(method, await session.channel.send_raw_request(method, sent, options))
+        # Asked here, so that a client without middleware does not pay a call for it.
+        sender = session if self.sessions.connector.middleware else session.channel
+        result = _checked(method, await sender.send_raw_request(method, sent, options))
         if revision.renamed_fields:
             return cast("dict[str, Any]", read_result(revision, method, result))
         return result

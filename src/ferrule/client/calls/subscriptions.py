@@ -337,7 +337,7 @@ class SubscriptionSet:
         for uri in subscription.uris:
             if uri not in kept:
                 try:
-                    await session.channel.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
+                    await session.send_raw_request("resources/unsubscribe", {"uri": uri}, {"timeout_s": 10})
                 except (FerruleError, OSError) as error:
                     logger.debug("Unsubscribing from %s failed: %s", uri, error)
 
@@ -388,7 +388,7 @@ class SubscriptionSet:
     async def _run_legacy(self, session: Session, subscription: Subscription, wanted: Mapping[str, Any]) -> None:
         """Subscribe to single resources (a legacy server sends other changes by itself), until the channel ends."""
         for uri in subscription.uris:
-            await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+            await session.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
         subscription.acknowledge(wanted)
         await session.channel.wait_closed()
         raise ConnectionClosed("The connection ended")

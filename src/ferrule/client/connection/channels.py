@@ -403,6 +403,8 @@ class DirectChannel:
         if not opts:
             call = _Call(self, id, None)
             return await self._serve(call, method, self._handle(call, method, raw))
+        if "on_id" in opts:
+            opts["on_id"](id)
         if opts.get("on_progress") is not None:
             raw["_meta"] = {**raw.get("_meta", _NO_META), "progressToken": id}
         call = self.open_call(id, opts)

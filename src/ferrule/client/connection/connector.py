@@ -23,6 +23,7 @@ from ferrule.client.connection.channels import (
     ServerLifespan,
     StdioChannel,
 )
+from ferrule.client.connection.middleware import send_through
 from ferrule.client.connection.negotiation import (
     Answered,
     Closed,
@@ -39,8 +40,9 @@ from ferrule.client.connection.negotiation import (
     offered_versions,
 )
 from ferrule.client.errors import BadServerResponse
+from ferrule.client.settings import ClientMiddleware, OutgoingRequest
 from ferrule.client.targets import HttpTarget, InProcessTarget, PairTarget, StdioTarget
-from ferrule.kernel.dispatch import OnNotify, OnRequest
+from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
 from ferrule.transports.background import Background
@@ -102,6 +104,7 @@ class Session:
         raw: the `DiscoverResult` or `InitializeResult` as JSON.
         meta: the envelope that every modern request carries; empty in the legacy era.
         is_lost: the server no longer has the session (legacy HTTP); the channel may get another one.
+        connector: has opened it; ``None`` for one that a test has made.
     """
 
     channel: ClientChannel
@@ -112,6 +115,7 @@ class Session:
     raw: Mapping[str, Any]
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     is_lost: bool = False
+    connector: Connector | None = None
 
     @property
     def is_modern(self) -> bool:
@@ -122,6 +126,12 @@ class Session:
     def version(self) -> str:
         """The revision's version string."""
         return self.revision.version
+
+    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, options: CallOptions) -> Any:
+        """Send a request through the middleware of the client, and return its raw result."""
+        if self.connector is None:
+            return await self.channel.send_raw_request(method, params, options)
+        return await self.connector.send(self.channel, method, params, options, self.version)
 
     @property
     def link(self) -> ClientChannel:
@@ -154,6 +164,7 @@ class Connector:
         listens: keep a GET stream open in the legacy era.
         prior_discover: the result of an earlier ``server/discover``, used instead of a probe.
         life: the lifespan of a server in this process, once it has been entered.
+        middleware: around every request; outermost first. The list may be changed later.
     """
 
     target: InProcessTarget | PairTarget | HttpTarget | StdioTarget
@@ -171,6 +182,25 @@ class Connector:
     listens: bool
     prior_discover: Mapping[str, Any] | None = None
     life: ServerLifespan | None = None
+    middleware: list[ClientMiddleware] = field(default_factory=list[ClientMiddleware])
+
+    async def send(
+        self,
+        channel: ClientChannel,
+        method: str,
+        params: Mapping[str, Any] | None,
+        options: CallOptions,
+        version: str | None = None,
+    ) -> Any:
+        """Send a request over a channel, through the middleware if there is any, and return its raw result.
+
+        Raises:
+            LocalError, RemoteError: see `ferrule.kernel.dispatch.Outbound`.
+        """
+        if not self.middleware:
+            return await channel.send_raw_request(method, params, options)
+        request = OutgoingRequest(method, params, options, channel, self.target, version)
+        return await send_through(self.middleware, request)
 
     async def open(self, background: Background) -> Session:
         """Connect, negotiate and return the session.
@@ -320,7 +350,7 @@ class Connector:
         kind = "http" if isinstance(self.target, HttpTarget) else "stdio"
         timeout_s = self.probe_timeout_s or min(PROBE_TIMEOUT_S[kind], self.connect_timeout_s)
         params = {"_meta": self._envelope(step.version)}
-        return await outcome_of(channel, "server/discover", params, timeout_s, is_probe=True)
+        return await outcome_of(self, channel, "server/discover", params, timeout_s, is_probe=True)
 
     def _envelope(self, version: str) -> dict[str, Any]:
         revision = REVISIONS[version]
@@ -358,6 +388,7 @@ class Connector:
                 None if info is None else convert(info, Implementation),
                 cast("str | None", raw.get("instructions")),
                 raw,
+                connector=self,
             )
         except ConvertError as error:
             raise BadServerResponse(f"The server introduces itself in a malformed way: {error}") from error
@@ -377,14 +408,20 @@ async def _close_shielded(channel: ClientChannel) -> None:
 
 
 async def outcome_of(
-    channel: ClientChannel, method: str, params: dict[str, Any], timeout_s: float, *, is_probe: bool
+    connector: Connector,
+    channel: ClientChannel,
+    method: str,
+    params: dict[str, Any],
+    timeout_s: float,
+    *,
+    is_probe: bool,
 ) -> Outcome:
     """Send one message of the negotiation, and return its outcome."""
     from ferrule.transports.http.backend import HttpConnectFailed
     from ferrule.transports.http.errors import HttpRemoteError, HttpStatusError, SessionLost
 
     try:
-        return Answered(await channel.send_raw_request(method, params, {"timeout_s": timeout_s}))
+        return Answered(await connector.send(channel, method, params, {"timeout_s": timeout_s}))
     except RemoteError as error:
         return RpcRefused(
             error.code, error, error.data, error.http_status if isinstance(error, HttpRemoteError) else None

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import anyio
 
@@ -31,9 +31,28 @@ from ferrule.wire.revisions import MODERN_PROTOCOL_VERSIONS, REVISIONS
 if TYPE_CHECKING:
     from ferrule.client.connection.connector import Connector, Session
 
-__all__ = ["SessionHooks", "SessionManager"]
+__all__ = ["ObservesSessions", "SessionHooks", "SessionManager"]
 
 logger = logging.getLogger("ferrule.client")
+
+
+@runtime_checkable
+class ObservesSessions(Protocol):
+    """A middleware that is called when a session of the client opens and ends."""
+
+    def session_opened(self, session: Session) -> None:
+        """Note that a session was negotiated. It must not raise."""
+        ...
+
+    def session_closed(self, session: Session, error: str | None) -> None:
+        """Note that a session has ended. It must not raise.
+
+        Args:
+            session: the session.
+            error: ``"connection_closed"`` if the connection ended by itself, ``"session_lost"`` if the server no longer
+                has the session; ``None`` if the client has closed it.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +103,7 @@ class SessionManager:
         self._connecting: anyio.CancelScope | None = None
         self._watched: Background | None = None
         self._reported: Session | None = None
+        self._observed: Session | None = None
 
     @property
     def is_connecting(self) -> bool:
@@ -169,6 +189,7 @@ class SessionManager:
                 if session is not self._reported:  # once for each, and not for each attempt
                     logger.warning("The connection to %s has ended; connecting again", label)
                     self._reported = session
+                self._note_end(session, "connection_closed")
                 await session.channel.aclose()
             self.current = await self._open()
             return self.current
@@ -197,6 +218,8 @@ class SessionManager:
         switched = replace(session, revision=REVISIONS[versions[0]], meta=meta)
         if self.current is session:
             self.current = switched
+        if self._observed is session:
+            self._observed = switched
         return switched
 
     def lock(self) -> anyio.Lock:
@@ -226,6 +249,7 @@ class SessionManager:
                 await self._hooks.prepare(session)
                 if lost is None:
                     self._watch_loop(self.background)
+                self._note_begin(session)
                 return session
             except BaseException:
                 # The channel of a lost session stays open, because the next attempt uses it.
@@ -240,6 +264,7 @@ class SessionManager:
     async def _renew(self, lost: Session) -> Session:
         """Do a new handshake for a lost session. If that fails, the next call tries again."""
         logger.info("%s no longer has the session; initializing again", self._hooks.label())
+        self._note_end(lost, "session_lost")
         await self._hooks.before_renewal()
         self.current = renewed = await self._open(lost)
         self._hooks.after_renewal()
@@ -249,6 +274,7 @@ class SessionManager:
         """Close everything; each step runs even if an earlier one fails or is cancelled."""
         self.is_open = False
         session, self.current = self.current, None
+        self._note_closing(session)
         try:
             await self._hooks.close_subscriptions()
         finally:
@@ -270,6 +296,27 @@ class SessionManager:
             finally:
                 await self._hooks.close_http()
 
+    # -- what middleware observes -----------------------------------------------------------------------------------
+
+    def _note_begin(self, session: Session) -> None:
+        self._observed = session
+        for each in self.connector.middleware:
+            if isinstance(each, ObservesSessions):
+                each.session_opened(session)
+
+    def _note_closing(self, session: Session | None) -> None:
+        if session is not None:
+            self._note_end(session, "connection_closed" if session.channel.is_closed else None)
+
+    def _note_end(self, session: Session, error: str | None) -> None:
+        """Pass the end of a session to the middleware, once for each session that it was shown."""
+        if session is not self._observed:
+            return
+        self._observed = None
+        for each in self.connector.middleware:
+            if isinstance(each, ObservesSessions):
+                each.session_closed(session, error)
+
     # -- the end of the event loop ----------------------------------------------------------------------------------
 
     def _watch_loop(self, background: Background) -> None:
@@ -288,6 +335,7 @@ class SessionManager:
             if not background.is_closed:
                 logger.debug("The event loop of the client of %s ends before the client", self._hooks.label())
                 session, self.current = self.current, None
+                self._note_closing(session)
                 self._lock = None
                 with anyio.CancelScope(shield=True):
                     await self._hooks.close_subscriptions()

@@ -132,7 +132,7 @@ class ForwardingHooks(ServerHooks):
         """See `ServerHooks`."""
         if session.revision.has_sessions:
             for uri in list(self.backend.subscribed):
-                await session.channel.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
+                await session.send_raw_request("resources/subscribe", {"uri": uri}, {"timeout_s": 30})
 
     async def finish(self, call: UnfinishedCall, result: dict[str, Any]) -> dict[str, Any]:
         """See `ServerHooks`: input requests, and results of extensions, are handled by the proxy's client."""

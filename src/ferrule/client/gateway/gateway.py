@@ -124,6 +124,7 @@ class Gateway:
         moment_s: as given.
         notice: a sentence for the status tool, such as why a changed configuration is not in force; ``None`` without.
         cache: the files with the last known lists; ``None``: there are none.
+        client_middleware: the middleware of the clients that connect to the servers; the list may be changed later.
 
     Raises:
         TypeError: there is no such option.
@@ -160,6 +161,7 @@ class Gateway:
         self._policy = policy
         self._sleep = sleep
         self._clock = wall_clock
+        options["middleware"] = self.client_middleware = list(options.get("middleware", ()))
         self._options = options
         self.cache = None if list_cache is None else ListCache(Path(list_cache))
         self._feed = StatusFeed()

@@ -155,7 +155,9 @@ class Proxy:
             target = replace(target, origin=self._origin.get)
         self._target = target
         self._name = name
-        self._options = options
+        given = options.get("middleware", ())
+        self.client_middleware = given if isinstance(given, list) else list(given)
+        self._options: ClientOptions = {**options, "middleware": self.client_middleware}
         self._users = 0
         self._lock: anyio.Lock | None = None
         self.background = Background()

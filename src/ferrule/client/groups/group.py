@@ -109,6 +109,7 @@ class ClientGroup(GroupRequests):
         self._source = target
         self._sessions = sessions
         self._client_class = client_class
+        options["middleware"] = self.middleware = list(options.get("middleware", ()))
         self._options = options
         self._open_s = open_s
         self._policy = policy

@@ -205,6 +205,8 @@ class StreamableHttp:
             raise ConnectionClosed(f"The connection to {self._where} is closed")
         options = opts or {}
         flight = Flight(self._ids.next(), method, options)
+        if "on_id" in options:
+            options["on_id"](flight.id)
         headers, is_stateless = self._headers_for(method, params, options.get("headers"))
         if flight.on_progress is not None or flight.resets:
             params = with_token(params, flight.id)

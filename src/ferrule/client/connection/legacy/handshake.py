@@ -99,7 +99,7 @@ async def _handshake(connector: Connector, channel: ClientChannel, version: str)
         "capabilities": connector.capabilities(REVISIONS[version]),
         "clientInfo": to_builtins(connector.client_info),
     }
-    return await outcome_of(channel, "initialize", params, connector.connect_timeout_s, is_probe=False)
+    return await outcome_of(connector, channel, "initialize", params, connector.connect_timeout_s, is_probe=False)
 
 
 async def _connect_sse(connector: Connector, background: Background) -> ClientChannel:
