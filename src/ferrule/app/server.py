@@ -36,6 +36,7 @@ from ferrule.stores.store import nothing_is_open, open_store
 from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
+    from ferrule.app.components.index import OnDuplicate
     from ferrule.app.components.keywords import SkillKeywords
     from ferrule.app.components.mounting import Mount
     from ferrule.app.results.encoders import Encoder, EncoderName
@@ -145,6 +146,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
             `ServerProtection` of one's own; ``None`` for no authorization.
             no authorization.
         extensions: added at once; see `add_extension`.
+        on_duplicate: what registering a taken name or URI of a tool, resource, prompt or completer does: ``"error"``
+            raises; ``"replace"`` puts the new one in the place of the old one, for notebooks and reloaded modules;
+            ``"warn"`` does the same and logs a warning. A component of a mounted server is never replaced.
         fast_path: serve plain tool calls by a shorter path with the same answers. ``False``, or the environment
             variable ``FERRULE_FAST_PATH=0``, serves all calls by the general path.
 
@@ -195,6 +199,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         inline_state_bytes: int = 64 * 1024,
         auth: ResourceServer | TokenVerifier | ServerProtection | str | None = None,
         extensions: Iterable[ServerExtension] = (),
+        on_duplicate: OnDuplicate = "error",
         fast_path: bool = True,
     ) -> None:
         if page_size is not None and page_size < 1:
@@ -226,6 +231,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             page_size=page_size,
             protection=protection,
             tool_defaults=ToolDefaults(schema, encoder_for(text), max_result_bytes, mask_errors),
+            on_duplicate=on_duplicate,
         )
         attach_application(self.lowlevel, self)
         if tool_search:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import ValidationError
 
-from ferrule.app.components.index import shown_name
+from ferrule.app.components.index import OnDuplicate, shown_name
 from ferrule.app.errors import RegistrationError, SignatureError
 from ferrule.app.execution.invoke import call_function
 from ferrule.app.execution.threads import WorkerThreads
@@ -49,6 +49,7 @@ class CompletionSet:
         self._threads = threads
         self._completers: dict[tuple[str, str], tuple[FunctionSpec, MountPath | None]] = {}
         self.followers: list[Callable[[], None]] = []
+        self.on_duplicate: OnDuplicate = "error"
 
     def add(self, owner: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a completer; see `MCPServer.complete`.
@@ -68,7 +69,7 @@ class CompletionSet:
             raise SignatureError(
                 "a completer takes the typed text, and may take `arguments` and a Context", function=spec.name
             )
-        if (owner, argument) in self._completers:
+        if (owner, argument) in self._completers and self.on_duplicate == "error":
             raise RegistrationError(f"There is already a completer for {argument!r} of {owner!r}")
         self._completers[owner, argument] = spec, None
         self.serve()

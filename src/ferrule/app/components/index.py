@@ -6,7 +6,7 @@ Every change discards the encoded pages of the list and is published to the clie
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,7 +22,10 @@ from ferrule.wire.revisions import Revision
 if TYPE_CHECKING:
     from ferrule.app.components.component import Component
 
-__all__ = ["ComponentIndex", "ComponentT", "ListVariant", "shown_name"]
+__all__ = ["ComponentIndex", "ComponentT", "ListVariant", "OnDuplicate", "shown_name"]
+
+OnDuplicate: TypeAlias = Literal["error", "warn", "replace"]
+"""What registering a taken key does: raise, replace with a warning in the log, or replace."""
 
 _MAX_CACHED_PAGES = 32
 _MAX_SHOWN_CHARS = 200
@@ -71,6 +74,8 @@ class ComponentIndex(Generic[ComponentT]):
         sources: the indexes of mounted servers, whose components this one has copies of; read before this one.
         variant_of: ``(request) -> ListVariant | None``: the form of the list for the sender of a request, ``None`` for
             the list as it is. Set by an extension; ``None``: one form for all clients.
+        on_duplicate: what `add` does with a taken key. A copy from a mounted server is never replaced, and replaces
+            nothing.
     """
 
     def __init__(self, kind: str, on_change: Callable[[], None], is_private: bool = False) -> None:
@@ -90,6 +95,7 @@ class ComponentIndex(Generic[ComponentT]):
         self.before_read: list[Callable[[], None]] = []
         self.sources: list[ComponentIndex[ComponentT]] = []
         self.variant_of: Callable[[ServerRequestContext[Any]], ListVariant | None] | None = None
+        self.on_duplicate: OnDuplicate = "error"
 
     @property
     def can_refresh(self) -> bool:
@@ -170,8 +176,26 @@ class ComponentIndex(Generic[ComponentT]):
         for check in self.checks:
             check(key)
 
+    def can_replace(self, key: str) -> bool:
+        """Return whether `add` replaces a component with this key."""
+        taken = self._all.get(key)
+        return taken is not None and taken.original is None and self.on_duplicate != "error"
+
+    def _replace(self, key: str, component: ComponentT) -> None:
+        """Put a component in the place of another; it is enabled if that one is."""
+        if self.on_duplicate == "warn":
+            import logging
+
+            logging.getLogger("ferrule.app").warning("The %s %r was registered again and is replaced", self.kind, key)
+        taken = self._all[key]
+        component.number, component.enabled = taken.number, taken.enabled
+        self._all[key] = component
+        if key in self.live:
+            self.live[key] = component
+        self._changed()
+
     def add(self, key: str, component: ComponentT, *, is_mounted: bool = False) -> None:
-        """Add a component at the end.
+        """Add a component at the end, or in the place of one with the same key if ``on_duplicate`` says so.
 
         Args:
             key: its name, URI or template text.
@@ -181,6 +205,15 @@ class ComponentIndex(Generic[ComponentT]):
         Raises:
             RegistrationError: the key is taken.
         """
+        if key in self._all and not is_mounted:
+            if self.can_replace(key):
+                self._replace(key, component)
+                return
+            if self.on_duplicate == "error":
+                raise RegistrationError(
+                    f"There is already a {self.kind} {key!r}; remove it first, or let the later one replace it: "
+                    "MCPServer(on_duplicate='replace')"
+                )
         self.check_free(key)
         self._last_number += 1
         component.number = self._last_number

@@ -31,7 +31,7 @@ from ferrule.kernel.server import LifespanT
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ferrule.app.components.index import ComponentIndex
+    from ferrule.app.components.index import ComponentIndex, OnDuplicate
     from ferrule.app.components.keywords import PromptKeywords, ResourceKeywords, ToolKeywords, UiKeywords
     from ferrule.kernel.protection import ServerProtection
     from ferrule.kernel.server import Server
@@ -49,6 +49,7 @@ class ComponentRegistry(Generic[LifespanT]):
         max_threads, page_size: as given to `MCPServer`.
         protection: the server's authorization; with one, lists are kept out of shared caches. ``None`` without.
         tool_defaults: options of tools that do not set them.
+        on_duplicate: what registering a taken name or URI does.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class ComponentRegistry(Generic[LifespanT]):
         page_size: int | None,
         protection: ServerProtection | None,
         tool_defaults: ToolDefaults,
+        on_duplicate: OnDuplicate = "error",
     ) -> None:
         self.lowlevel: Server[LifespanT] = lowlevel
         self.protection: ServerProtection | None = protection
@@ -74,6 +76,17 @@ class ComponentRegistry(Generic[LifespanT]):
         self.resources = ResourceSet(settings, changed("resources"))
         self.prompts = PromptSet(settings, changed("prompts"))
         self.completions = CompletionSet(lowlevel, self.prompts, self.resources, self.threads)
+        if on_duplicate != "error":
+            self._set_on_duplicate(on_duplicate)
+
+    def _set_on_duplicate(self, on_duplicate: OnDuplicate) -> None:
+        if on_duplicate not in ("warn", "replace"):
+            raise ValueError(f"on_duplicate={on_duplicate!r}: expected 'error', 'warn' or 'replace'")
+        self.tools.index.on_duplicate = on_duplicate
+        self.resources.fixed.on_duplicate = on_duplicate
+        self.resources.templates.on_duplicate = on_duplicate
+        self.prompts.index.on_duplicate = on_duplicate
+        self.completions.on_duplicate = on_duplicate
 
     def _list_changed(self, kind: str) -> None:
         self.lowlevel.list_changed.add(kind)

@@ -166,7 +166,8 @@ class ResourceSet:
         template = _template(uri)
         _check_parameters(spec, template)
         by_normal_uri = self._fixed_by_normal_uri()
-        if template is None and (taken := by_normal_uri.get(normal_uri(uri))) is not None:
+        taken = None if template is not None else by_normal_uri.get(normal_uri(uri))
+        if taken is not None and not (taken.uri == uri and self.fixed.can_replace(uri)):
             raise RegistrationError(f"There is already a resource {taken.uri!r}; remove it first")
         component = ResourceComponent(spec, uri, template, options)
         check_dependencies(spec)
@@ -174,7 +175,9 @@ class ResourceSet:
         index.guard(component)
         index.has_unlisted = index.has_unlisted or not options.listed
         index.add(uri, component)
-        if template is None:  # kept, because thousands of resources may be added one after another
+        if (
+            template is None and component.enabled
+        ):  # kept, because thousands of resources may be added one after another
             by_normal_uri[normal_uri(uri)] = component
             self._by_normal_uri = by_normal_uri
         self.serve()

@@ -569,6 +569,7 @@ class ToolSet:
             RegistrationError: the name is taken or malformed, or a schema cannot be used.
         """
         component = self.make(function, options)
+        self._mirror_headers(component)
         self.index.guard(component)
         self.index.add(component.name, component)
         self.serve()
@@ -607,8 +608,15 @@ class ToolSet:
             check_schema(dict(component.options.output_schema))
         if spec.is_pending or not component.can_be_described():
             self.unchecked.append(component)
-        mirrored = False
-        for part in spec.parameters:
+
+    def _mirror_headers(self, component: ToolComponent) -> None:
+        """Keep the plan of a tool's headers, in place of the plan of the tool that it replaces.
+
+        Raises:
+            RegistrationError: the plan is malformed, or the name is taken.
+        """
+        plan, mirrored = None, False
+        for part in component.spec.parameters:
             if _HEADER_KEYWORD in part.shape.keywords:
                 mirrored = True
         if mirrored or (component.has_own_schema and not component.has_deferred_schema):
@@ -616,8 +624,14 @@ class ToolSet:
                 plan = compile_param_plan(component.input_schema())
             except InvalidHeaderAnnotation as error:
                 raise RegistrationError(f"Tool {component.name!r}: {error}") from error
+        is_replaced = self.index.can_replace(component.name)
+        if plan and not is_replaced:
+            self.index.check_free(component.name)  # before the plan of another tool is overwritten
+        if plan or is_replaced:
+            plans = self._server.attachments.made(MirroredHeaders).params
+            plans.pop(component.name, None)
             if plan:
-                self._server.attachments.made(MirroredHeaders).params[component.name] = plan
+                plans[component.name] = plan
 
     def remove(self, name: str) -> None:
         """Remove a tool.
