@@ -343,3 +343,31 @@ def test_every_code_is_described() -> None:
     described = (HERE.parents[1] / "docs" / "reference" / "cli.md").read_text()
     assert len(found) > 30
     assert [code for code in found if f"`{code}`" not in described] == []
+
+
+def test_the_servers_of_a_configuration_are_checked_one_after_the_other(tmp_path: Path) -> None:
+    """Each with its name, and a table at the end."""
+    (tmp_path / "s.py").write_text(SERVE + "app.run()\n")
+    entries = {
+        "good": {"command": sys.executable, "args": [str(tmp_path / "s.py")]},
+        "gone": {"command": "no-such-program-at-all"},
+        "odd": {"comand": "x"},
+        "off": {"command": "x", "disabled": True},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    done = ferrule("doctor", "mcp.json", "--slow-after", "60", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "good (1 of 4)\nok    the program is" in done.stdout
+    assert "  good  ok\n  gone  FAIL: missing-program\n  odd   FAIL: bad-entry\n  off   disabled\n" in done.stdout
+    done = ferrule("doctor", "mcp.json", "--slow-after", "60", "-o", "json", cwd=tmp_path)
+    found = json.loads(done.stdout)["servers"]
+    assert [each["code"] for each in found["odd"] + found["off"]] == ["bad-entry", "disabled"]
+    assert found["good"][0]["code"] == "program"
+
+
+def test_variables_of_the_command_line_are_those_of_the_configuration(tmp_path: Path) -> None:
+    """``--env`` tries what ``"env"`` of the entry would do."""
+    (tmp_path / "s.py").write_text("import os, sys\n'KEY' in os.environ or sys.exit('KEY is not set')\n" + SERVE)
+    found = doctor("s.py", cwd=tmp_path)
+    assert found["early-exit"]["says"].count("KEY is not set") == 1
+    assert not troubles(doctor("s.py", "--env", "KEY=1", cwd=tmp_path))

@@ -44,7 +44,7 @@ def test_the_demo_shows_both_revisions_over_both_transports(examples_dir: Path) 
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=100)
     assert done.returncode == 0, done.stderr
     # The server of the HTTP half says where it serves; anything else would be a warning or a traceback.
-    assert re.fullmatch(r"(Serving http://127\.0\.0\.1:\d+/mcp \(Ctrl-C ends it\)\n)?", done.stderr)
+    assert re.fullmatch(r"(Serving http://127\.0\.0\.1:\d+/mcp \(Ctrl-C ends it\)\nTry it: .*\n)?", done.stderr)
     for revision in ("2025-11-25", "2026-07-28"):
         for transport in ("stdio", "HTTP"):
             assert len(re.findall(rf"^{revision} over {transport}, ", done.stdout, flags=re.MULTILINE)) == 1

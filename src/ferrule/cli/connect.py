@@ -81,6 +81,9 @@ class ConnectionOptions:
         output: ``"text"`` or ``"json"``.
         answers: the answers to questions of the server.
         variables: variables for the server that is started.
+        label: what stands before the lines of its stderr.
+        last_words: the last lines of its stderr.
+        bar: the progress that is shown.
     """
 
     target: str
@@ -93,6 +96,7 @@ class ConnectionOptions:
     output: str = "text"
     answers: TypedAnswers | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    label: str = "server"
     last_words: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
     bar: Progress = field(default_factory=Progress)
 
@@ -113,7 +117,7 @@ class ConnectionOptions:
         self.last_words.append(line)
         if self.verbose:
             self.bar.clear()
-            say(f"[server] {line}")
+            say(f"[{self.label}] {line}")
 
     def show_last_words(self) -> None:
         """Print the last lines of the server's stderr, after a failure that its response does not explain."""

@@ -16,13 +16,18 @@ __all__ = ["environment_options", "read_environment"]
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def environment_options(command: Any) -> Any:
-    """Add ``--env`` and ``--env-file`` to a command (``env``, ``env_files``, for `read_environment`)."""
+def environment_options(command: Any, user: str = "the server that is started") -> Any:
+    """Add ``--env`` and ``--env-file`` to a command (``env``, ``env_files``, for `read_environment`).
+
+    Args:
+        command: the function.
+        user: who gets the variables, for the help.
+    """
     for option in (
         click.option("--env-file", "env_files", multiple=True, metavar="FILE",
                      type=click.Path(path_type=Path, dir_okay=False), help="A file with such variables."),
         click.option("--env", multiple=True, metavar="NAME[=VALUE]",
-                     help="A variable for the server that is started; without a value, that of this shell."),
+                     help=f"A variable for {user}; without a value, that of this shell."),
     ):  # fmt: skip
         command = option(command)
     return command

@@ -372,7 +372,7 @@ def test_a_configuration_with_one_server_is_bridged(tmp_path: Path) -> None:
     bridged = f"{FERRULE[0]} -m ferrule run {config}"
     assert ferrule("call", bridged, "add", "a=1").stdout == "3\n"
     config.write_text(json.dumps({"mcpServers": {"probe": entry, "other": {"url": "http://127.0.0.1:1"}}}))
-    assert ferrule("list", str(config)).returncode == 2
+    assert ferrule("inspect", str(config)).returncode == 2
     assert "add" in ferrule("list", f"{config}:probe").stdout
 
 
@@ -468,3 +468,32 @@ def test_a_file_without_one_server_is_one_line(source: Path, text: str, words: s
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+# -- its log -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_the_start_lines_and_the_access_log(tmp_path: Path, source: Path) -> None:
+    """Where it is and how to try it; each request only where asked for, and no token that a query carries."""
+    import aiohttp
+
+    for options, is_logged in (((), False), (("--access-log",), True), (("--access-log", "--log-level", "off"), False)):
+        log = tmp_path / "log"
+        with serving(log, "run", str(source), "--http", "--port", "0", *options) as running:
+            url = running.url
+            running.wait_for(rf"Try it: ferrule dev {url}; add it to a host: ferrule install HOST {url}\n")
+            headers = {"Authorization": "Bearer s3cret"}
+            async with aiohttp.ClientSession() as http, http.get(f"{url}?token=s3cret", headers=headers) as answer:
+                status = answer.status
+        text = log.read_text()
+        assert (f'"GET /mcp HTTP/1.1" {status}' in text) == is_logged, text
+        assert "s3cret" not in text
+
+
+def test_log_options_are_refused_where_they_mean_nothing(source: Path) -> None:
+    """A level is one of Python's, and stdio has no requests to log."""
+    assert "--access-log needs --http" in ferrule("run", str(source), "--access-log").stderr
+    done = ferrule("run", str(source), "--http", "--log-level", "loud")
+    assert (done.returncode, "is not one of 'debug'" in done.stderr) == (2, True)
+    assert ferrule("run", str(source), "--log-level", "debug").returncode == 0

@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from ferrule.transports.hosting.running import run_async
-from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, log_to_stderr
+from ferrule.transports.hosting.uvicorn_server import HttpLimits, bind, how_to_connect, log_to_stderr
 from tests.transports.asgi.support import legacy_headers, modern, modern_headers, request
 from tests.transports.http_support import SHORT_LIMITS, Client, Steered, assert_alive, http, open_session, post, tool
 
@@ -474,9 +475,45 @@ async def test_a_server_whose_output_is_redirected_says_where_it_serves(tmp_path
     line = next(line for line in plain.splitlines() if "broken" in line and "ERROR" in line)
     assert line[:4].isdigit()
     assert "POST /mcp" not in plain
+    assert re.search(
+        r"^Try it: ferrule dev (http://127.0.0.1:\d+/mcp); .*ferrule install HOST \1$", plain, re.MULTILINE
+    )
     logged = await said_by(tmp_path, 0, "{'access_log': True}")
     assert 'POST /mcp HTTP/1.1" 200' in logged
     assert "ERROR" not in await said_by(tmp_path, 0, "{'log_level': 'critical'}")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("0.0.0.0", "http://127.0.0.1:1/mcp"), ("::", "http://[::1]:1/mcp"), ("a.example", "http://a.example:1/mcp")],
+)
+async def test_the_address_to_try_can_be_reached(host: str, url: str) -> None:
+    """Nobody connects to 0.0.0.0."""
+    assert f"ferrule dev {url};" in how_to_connect(host, 1, "/mcp")
+
+
+async def test_the_access_log_has_no_query_and_is_on_where_logging_is_configured(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tokens stand in queries, and a program whose own level is WARNING has asked for these lines."""
+    access = logging.getLogger("uvicorn.access")
+    monkeypatch.setattr(access, "level", logging.NOTSET)
+    monkeypatch.setattr(access, "filters", [])
+    caplog.handler.setLevel(logging.INFO)
+    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(
+        Steered().app.run_async(
+            "http", port=0, on_started=lambda host, port: bound.set_result(port), log_level=None, access_log=True
+        )
+    )
+    client = await Client.connect(await asyncio.wait_for(bound, 30))
+    await client.send(b"GET /mcp?token=s3cret HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    await client.head()
+    client.abort()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    assert "GET /mcp HTTP/1.1" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 async def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.arguments import read_arguments, read_json_option
-from ferrule.cli.completion.known import remember
 from ferrule.cli.completion.names import complete_arguments, complete_tool
+from ferrule.cli.configured.finding import find_tool, server_with_tool, similar_names
+from ferrule.cli.configured.servers import has_several
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.content import print_blocks
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
@@ -30,6 +30,7 @@ Examples:
   ferrule call server.py add a=2 b=40
   ferrule call server.py search words=brass words=steel 'options:={"limit": 3}'
   ferrule call server.py add --json '{"a": 2, "b": 40}'
+  ferrule call mcp.json --server notes add text=milk
   ferrule call https://tools.example/mcp report --token TOKEN --save out
 """
 
@@ -58,9 +59,13 @@ def command(
     An argument is NAME=VALUE, converted to the type in the tool's schema; NAME:=JSON is read as JSON, NAME=@FILE from a
     file. For a list, repeat the name. --json has all arguments in one object, to which pairs add.
 
-    A tool behind a search (see ferrule list) is called by its own name, too.
+    A tool behind a search (see ferrule list) is called by its own name, too. Of a configuration with several servers,
+    the one that has the tool is called; --server names one.
     """
-    return connection.run(_call(connection, tool, arguments, read_json_option(given), as_task, save))
+    values = read_json_option(given)
+    if has_several(connection.target):
+        connection = connection.run(server_with_tool(connection, tool))
+    return connection.run(_call(connection, tool, arguments, values, as_task, save))
 
 
 async def _call(
@@ -98,20 +103,10 @@ async def _definition(connection: ConnectionOptions, client: Client, name: str) 
     Raises:
         click.UsageError: there is none.
     """
-    from ferrule.client.groups.behind_search import definition_behind_search, has_search, tools_behind_search
-
-    tools = await client.list_tools()
-    remember(connection.target, {"tools": tools})
-    found = next((each for each in tools if each.name == name), None)
-    if found is None and has_search(tools):
-        found = await definition_behind_search(client, name)
+    found, names = await find_tool(connection, client, name)
     if found is not None:
         return found
-    behind = await tools_behind_search(client, tools)
-    names = [each.name for each in tools] + ([] if behind is None else [each["name"] for each in behind.tools])
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(names)}: see ferrule list"
-    raise click.UsageError(terminal_safe(f"The server has no tool {name!r}; {hint}"))
+    raise click.UsageError(terminal_safe(f"The server has no tool {name!r}; {similar_names(name, names)}"))
 
 
 def _print_task(connection: ConnectionOptions, task_id: str) -> None:

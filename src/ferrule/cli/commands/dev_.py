@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.cli.connect import ConnectionOptions
+from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_OK, Quit
 from ferrule.cli.output import say
-from ferrule.cli.targets import complete_target, read_choice
+from ferrule.cli.targets import complete_target, read_choice, with_variables
 
 if TYPE_CHECKING:
     from ferrule.cli.targets import ServerChoice
@@ -40,6 +42,7 @@ Examples:
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header of each request.")
 @click.option("--token", envvar="FERRULE_TOKEN", metavar="TOKEN", help="Bearer token (or $FERRULE_TOKEN).")
 @click.option("--oauth", is_flag=True, help="Sign in when the server asks for it; the page shows where.")
+@environment_options
 @click.option(
     "--root",
     "roots",
@@ -57,6 +60,8 @@ def command(
     headers: tuple[str, ...],
     token: str | None,
     oauth: bool,
+    env: tuple[str, ...],
+    env_files: tuple[Path, ...],
     roots: tuple[Path, ...],
 ) -> int:
     """Inspect the server TARGET in the browser, and call it.
@@ -69,6 +74,7 @@ def command(
     choice = read_choice(target or config or "")
     if config is not None and choice.from_config is None:
         raise click.UsageError(f"No configuration has a server {config!r}")
+    choice = replace(choice, target=with_variables(choice.target, read_environment(env, env_files)))
     given = ConnectionOptions(choice.text, mode=mode, headers=headers, token=token, oauth=oauth)
     inspect_in_browser(
         choice, given, watched=None if no_reload else choice.file, port=port, opens=not no_open, roots=roots

@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from ferrule.cli.completion.known import remember
+from ferrule.cli.configured.servers import ServerOutcome, ask_each, has_several, servers_of, status_of
 from ferrule.cli.connect import ConnectionOptions, connection_options
+from ferrule.cli.exits import EXIT_OK
 from ferrule.cli.openapi.descriptions import (
     DescriptionOptions,
     choice_options,
@@ -29,6 +31,7 @@ _EXAMPLES = """\b
 Examples:
   ferrule list server.py
   ferrule list cursor:weather tools
+  ferrule list mcp.json
   ferrule list https://tools.example/mcp -o json | jq '.tools[].name'
   ferrule list server.py skills
   ferrule list openapi.json
@@ -47,8 +50,11 @@ def command(
     as_json: bool,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-) -> None:
+) -> int:
     """List the tools, resources, templates, prompts and skills of the server TARGET (all, or the KINDS named).
+
+    Of a configuration with several servers: those of each, after the state of each. The exit status is 3 if one of
+    them cannot be used.
 
     If a server offers a search in place of a long list, the tools behind the search are listed too. For an OpenAPI
     description: the operations that --include names (without it, all) as tools, the skipped and repaired ones with the
@@ -60,31 +66,99 @@ def command(
         if kinds:
             raise click.UsageError("An OpenAPI description has operations only; leave out the KINDS")
         _list_description(connection.target, options, is_json)
-        return
+        return EXIT_OK
     if options.are_given:
         raise click.UsageError("--include and --exclude are for an OpenAPI description")
+    if has_several(connection.target):
+        return connection.run(_list_each(connection, kinds or KINDS, is_json))
     connection.run(_list(connection, kinds or KINDS, is_json))
+    return EXIT_OK
+
+
+class _Listed:
+    """The lists of one server.
+
+    Attributes:
+        lists: kind → items.
+        behind: the tools behind its search; ``None`` without one.
+        name, version, protocol_version: who it is, and the revision that was used.
+    """
+
+    def __init__(self, client: Any, lists: dict[str, list[Any]], behind: Any) -> None:
+        info = client.server_info
+        self.lists = lists
+        self.behind = behind
+        self.name = "" if info is None else info.name
+        self.version = "" if info is None else info.version
+        self.protocol_version: str = client.protocol_version
+
+    def as_json(self) -> dict[str, Any]:
+        return self.lists if self.behind is None else {**self.lists, "behindSearch": self.behind.tools}
+
+
+async def _read(connection: ConnectionOptions, client: Any, kinds: tuple[str, ...]) -> _Listed:
+    found = await read_lists(client, kinds)
+    remember(connection.target, found)
+    tools = found.get("tools", [])
+    behind = None
+    if any(tool.name == "search_tools" for tool in tools):  # most servers have no search: the import is saved
+        from ferrule.client.groups.behind_search import tools_behind_search
+
+        behind = await tools_behind_search(client, tools)
+    return _Listed(client, found, behind)
 
 
 async def _list(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> None:
-    from ferrule.client.groups.behind_search import tools_behind_search
-
     async with connection.client() as client:
-        found = await read_lists(client, kinds)
-        remember(connection.target, found)
-        behind = await tools_behind_search(client, found.get("tools", []))
+        found = await _read(connection, client, kinds)
     if as_json:
-        print_json(found if behind is None else {**found, "behindSearch": behind.tools})
+        print_json(found.as_json())
         return
-    if not any(found.values()):
+    if not any(found.lists.values()):
         say("the server has nothing of that kind")
-    for kind, items in found.items():
-        _print(kind, items)
+    _print_lists(found)
+
+
+async def _list_each(connection: ConnectionOptions, kinds: tuple[str, ...], as_json: bool) -> int:
+    async def read(one: ConnectionOptions, client: Any) -> _Listed:
+        return await _read(one, client, kinds)
+
+    outcomes = await ask_each(servers_of(connection), read, connection.progress())
+    if as_json:
+        print_json({"servers": {outcome.server.name: _as_json(outcome) for outcome in outcomes}})
+        return status_of(outcomes)
+    rows = [(outcome.server.name, outcome.state, _summary(outcome)) for outcome in outcomes]
+    print_rows(f"Servers ({len(rows)})", ("NAME", "STATE", "WHAT IT HAS"), rows)
+    for outcome in outcomes:
+        if outcome.value is not None:
+            _print_lists(outcome.value, f"{outcome.server.name}: ")
+    return status_of(outcomes)
+
+
+def _as_json(outcome: ServerOutcome[_Listed]) -> dict[str, Any]:
+    found = outcome.value
+    if found is None:
+        return {"state": outcome.state, "problem": outcome.problem}
+    who = {"name": found.name, "version": found.version}
+    return {"state": outcome.state, "server": who, "protocolVersion": found.protocol_version, **found.as_json()}
+
+
+def _summary(outcome: ServerOutcome[_Listed]) -> str:
+    if outcome.value is None:
+        return outcome.problem
+    counts = [f"{len(items)} {kind if len(items) != 1 else kind[:-1]}" for kind, items in outcome.value.lists.items()]
+    return f"{', '.join(counts)} ({outcome.value.protocol_version})"
+
+
+def _print_lists(found: _Listed, before: str = "") -> None:
+    behind = found.behind
+    for kind, items in found.lists.items():
+        _print(kind, items, before)
         if kind == "tools" and behind is not None:
             rows = [
                 (each["name"], _found_parameters(each), _first_line(each.get("description"))) for each in behind.tools
             ]
-            print_rows(f"Behind search_tools ({behind.total})", ("NAME", "PARAMETERS", "DESCRIPTION"), rows)
+            print_rows(f"{before}Behind search_tools ({behind.total})", ("NAME", "PARAMETERS", "DESCRIPTION"), rows)
             if len(behind.tools) < behind.total:
                 say(f"{behind.total - len(behind.tools)} more are not shown")
 
@@ -166,23 +240,23 @@ async def _or_nothing(ask: Any) -> list[Any]:
     return items
 
 
-def _print(kind: str, items: list[Any]) -> None:
+def _print(kind: str, items: list[Any], before: str) -> None:
     if kind == "tools":
         rows = [(tool.name, _parameters(tool.input_schema), _first(tool)) for tool in items]
-        print_rows(f"Tools ({len(items)})", ("NAME", "PARAMETERS", "DESCRIPTION"), rows)
+        print_rows(f"{before}Tools ({len(items)})", ("NAME", "PARAMETERS", "DESCRIPTION"), rows)
     elif kind == "prompts":
         rows = [(prompt.name, _prompt_arguments(prompt), _first(prompt)) for prompt in items]
-        print_rows(f"Prompts ({len(items)})", ("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
+        print_rows(f"{before}Prompts ({len(items)})", ("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
     elif kind == "skills":
         rows = [(skill.uri, _files(skill), _first_line(skill.frontmatter["description"])) for skill in items]
-        print_rows(f"Skills ({len(items)})", ("URI", "FILES", "DESCRIPTION"), rows)
+        print_rows(f"{before}Skills ({len(items)})", ("URI", "FILES", "DESCRIPTION"), rows)
     else:
         rows = [
             (item.uri if kind == "resources" else item.uri_template, item.mime_type or "", _first(item))
             for item in items
         ]
         title = "Resources" if kind == "resources" else "Resource templates"
-        print_rows(f"{title} ({len(items)})", ("URI", "TYPE", "DESCRIPTION"), rows)
+        print_rows(f"{before}{title} ({len(items)})", ("URI", "TYPE", "DESCRIPTION"), rows)
 
 
 def _files(skill: Any) -> str:

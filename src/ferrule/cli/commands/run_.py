@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from ferrule.cli.connect import ConnectionOptions, target_argument
+from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.openapi.descriptions import DescriptionOptions, choice_options, is_description, serve_description
 from ferrule.cli.output import say
@@ -25,6 +26,7 @@ from ferrule.cli.targets import (
     read_choice,
     read_group,
     read_search,
+    with_variables,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +90,13 @@ Examples:
     help="For a bridge or a configuration: list a search in place of all tools; MODE is on, auto (above 60 tools), a "
     "number of tools, or off.",
 )
+@environment_options
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error", "critical", "off"]),
+    help="Lowest level of log records on stderr (HTTP: warning; stdio: what Python itself does).",
+)
+@click.option("--access-log", is_flag=True, help="With --http: log each request on stderr, without its query.")
 @click.option("--base-url", metavar="URL", help="For an OpenAPI description: the base URL of the API.")
 @choice_options
 @click.option(
@@ -111,6 +120,10 @@ def command(
     token: str | None,
     oauth: bool,
     search: str | None,
+    env: tuple[str, ...],
+    env_files: tuple[Path, ...],
+    log_level: str | None,
+    access_log: bool,
     base_url: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -132,9 +145,10 @@ def command(
     --include names; its requests go to --base-url.
     """
     source = click.get_current_context().get_parameter_source
-    for option in ("host", "port", "path", "stateless", "allowed_hosts", "allowed_origins"):
+    for option in ("host", "port", "path", "stateless", "allowed_hosts", "allowed_origins", "access_log"):
         if not http and source(option) is ParameterSource.COMMANDLINE:
-            name = {"allowed_hosts": "allow-host", "allowed_origins": "allow-origin"}.get(option, option)
+            renamed = {"allowed_hosts": "allow-host", "allowed_origins": "allow-origin", "access_log": "access-log"}
+            name = renamed.get(option, option)
             raise click.UsageError(f"--{name} needs --http: without it the server speaks over stdin and stdout")
     if not http and (workers > 1 or descriptors):
         raise click.UsageError("--workers needs --http: there is one stdin")
@@ -146,8 +160,18 @@ def command(
     web: dict[str, Any] = {"path": path, **{name: value for name, value in origins.items() if value}}
     if stateless:
         web["stateless"] = True
+    if log_level is not None:
+        web["log_level"] = None if log_level == "off" else log_level
+        if not http:
+            from ferrule.transports.hosting.uvicorn_server import log_to_stderr
+
+            log_to_stderr(web["log_level"])
+    if access_log:
+        web["access_log"] = True
     api = DescriptionOptions(base_url=base_url, include=include, exclude=exclude, auth_env=auth_env)
     mode_of_search = None if search is None else read_search(search, "--search")
+    variables = read_environment(env, env_files)
+    os.environ.update(variables)  # a file is loaded here, and a command inherits this environment
     if is_description(target, is_asked=api.are_given):
         if search is not None:
             raise click.UsageError("--search is for a bridge: an OpenAPI description has a search above 60 tools")
@@ -178,7 +202,9 @@ def command(
         assert group is not None
         if headers or token:
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
-        return _bridge(_gateway(*group, connection, mode_of_search), target, http, host, port, web)
+        name, found = group
+        servers = {label: _with_variables_of(each, variables) for label, each in found.items()}
+        return _bridge(_gateway(name, servers, connection, mode_of_search), target, http, host, port, web)
     if reload or exit_on_change:
         from ferrule.cli.watching import read_pages_again
 
@@ -193,6 +219,7 @@ def command(
 
             exit_when_sources_change(choice.file)
         return _serve_file(choice.file, choice.attribute, http, host, port, web, descriptors)
+    choice = replace(choice, target=with_variables(choice.target, variables))
     behind = _reloading(choice, choice.file) if choice.file is not None else choice
     return _bridge(_proxy(behind, connection, mode_of_search), target, http, host, port, web)
 
@@ -260,9 +287,11 @@ def _serve_workers(path: Path, attribute: str | None, host: str, port: int, work
 
 
 def _announce(web: dict[str, Any]) -> Any:
+    from ferrule.transports.hosting.uvicorn_server import address, how_to_connect
+
     def started(host: str, port: int) -> None:
-        name = f"[{host}]" if ":" in host else host
-        say(f"serving http://{name}:{port}{web['path']}")
+        say(f"serving {address(host, port, web['path'])}")
+        say(how_to_connect(host, port, web["path"]))
 
     return started
 
@@ -282,6 +311,10 @@ def _supervise(choice: ServerChoice, path: Path, host: str, port: int, web: dict
         server += [part for value in web.get(name, ()) for part in (flag, value)]
     if web.get("stateless"):
         server.append("--stateless")
+    if "log_level" in web:
+        server += ["--log-level", web["log_level"] or "off"]
+    if web.get("access_log"):
+        server.append("--access-log")
     announce = _announce(web)
     return Supervisor(server, sockets, SourceWatch(path), on_started=lambda: announce(host, port)).run()
 
@@ -315,6 +348,13 @@ def _gateway(name: str, targets: Mapping[str, Any], connection: ConnectionOption
     heard = {label: _with_stderr(target) for label, target in targets.items()}
     made = Gateway(heard, name=name, tool_search=search, list_cache=default_folder(), open_s=_FIRST_START_S, **options)
     return made.server
+
+
+def _with_variables_of(target: Any, variables: Mapping[str, str]) -> Any:
+    """Return the target; if it is a process, with further variables."""
+    from ferrule.client.targets import StdioTarget
+
+    return with_variables(target, variables) if isinstance(target, StdioTarget) else target
 
 
 def _with_stderr(target: Any) -> Any:

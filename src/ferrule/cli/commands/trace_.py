@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -13,9 +15,10 @@ from urllib.parse import urlsplit
 import click
 
 from ferrule.cli.connect import ConnectionOptions, run_async
+from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Quit
 from ferrule.cli.output import print_text, say
-from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice
+from ferrule.cli.targets import ServerChoice, complete_target, python_command, read_choice, with_variables
 
 if TYPE_CHECKING:
     from ferrule.cli.tracing.recording import Recorder
@@ -44,6 +47,7 @@ Examples:
 @click.option(
     "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header to add to requests to a URL."
 )
+@environment_options
 @click.option("--show", "show_from", type=click.Path(path_type=Path, exists=True), help="Print a recording.")
 @click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Print it as a conversation test.")
 @click.option(
@@ -60,6 +64,8 @@ def command(
     port: int,
     with_secrets: bool,
     headers: tuple[str, ...],
+    env: tuple[str, ...],
+    env_files: tuple[Path, ...],
     show_from: Path | None,
     conversation: Path | None,
     replay_from: Path | None,
@@ -80,7 +86,10 @@ def command(
             return EXIT_OK
         if target is None:
             raise click.UsageError("Name the server, or a recording with --show, --conversation or --replay")
+        variables = read_environment(env, env_files)
+        os.environ.update(variables)  # a file to replay against is loaded here
         choice = read_choice(target)
+        choice = replace(choice, target=with_variables(choice.target, variables))
         if replay_from is not None:
             return _replay(choice, replay_from)
     except ValueError as error:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_USAGE, Quit, explain
 from ferrule.cli.output import say
 
@@ -42,6 +44,7 @@ Examples:
 )
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A Host header to accept.")
 @click.option("--allow-origin", "allowed_origins", multiple=True, metavar="URL", help="An Origin header to accept.")
+@partial(environment_options, user="${NAME} in CONFIG")
 def command(
     configuration: str,
     stdio: bool,
@@ -54,6 +57,8 @@ def command(
     search: str | None,
     allowed_hosts: tuple[str, ...],
     allowed_origins: tuple[str, ...],
+    env: tuple[str, ...],
+    env_files: tuple[Path, ...],
 ) -> int:
     """Serve every server of CONFIG at one address.
 
@@ -69,6 +74,7 @@ def command(
         raise click.UsageError("--workers and --store are for HTTP: there is one stdin")
     if not path.startswith("/"):
         raise click.UsageError("--path starts with a slash")
+    os.environ.update(read_environment(env, env_files))  # workers inherit them
     logging.getLogger("ferrule.gateway").setLevel(logging.INFO)
     shown = f"[{host}]" if ":" in host else host
     options: dict[str, Any] = {

@@ -33,7 +33,7 @@ from ferrule.transports.loops import outliving_exits, refuse_in_running_loop
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["HttpLimits", "announce", "bind", "log_to_stderr", "run_http", "serve_http"]
+__all__ = ["HttpLimits", "address", "announce", "bind", "how_to_connect", "log_to_stderr", "run_http", "serve_http"]
 
 _LINGER_S = 0.5
 """Seconds that a connection without a request stays open at shutdown: a round trip around the world, with reserve."""
@@ -69,8 +69,10 @@ def run_http(
         on_notice: called when the shutdown begins, while requests are still accepted: makes the readiness probe fail.
         on_drain: awaited after the end of listening, before waiting for requests in flight: ends the streams, which
             would otherwise never end.
-        on_started: called once with the host and the bound port; ``None`` prints the address on stderr.
-        access_log: log each request on ``uvicorn.access``.
+        on_started: called once with the host and the bound port; ``None`` prints on stderr the address and how to
+            connect to it.
+        access_log: log each request on ``uvicorn.access``: client, method, path, status. Queries and headers, which may
+            hold tokens, are not logged.
         log_level: write log records of this level and above to stderr, with the time, unless the program has configured
             logging; ``None`` changes nothing.
         ssl_certfile, ssl_keyfile: serve TLS with these files.
@@ -142,6 +144,8 @@ async def serve_http(
 
     limits = limits or HttpLimits()
     _check_readable(ssl_certfile, ssl_keyfile)
+    if access_log:
+        logging.getLogger("uvicorn.access").addFilter(_remove_query)  # a second time it changes nothing
     bound = list(sockets) if sockets is not None else bind(host, port)
     config = uvicorn.Config(
         app,
@@ -184,11 +188,24 @@ def _announce(app: ASGICallable, is_tls: bool, host: str, port: int) -> None:
 
 
 def announce(host: str, port: int, path: str, *, is_tls: bool = False) -> None:
-    """Print the address of a server on stderr, if there is one."""
-    name = f"[{host}]" if ":" in host else host
+    """Print on stderr, if there is one, the address of a server and how to connect to it."""
+    url = address(host, port, path, is_tls=is_tls)
     with contextlib.suppress(AttributeError, OSError, ValueError):
-        sys.stderr.write(f"Serving {'https' if is_tls else 'http'}://{name}:{port}{path} (Ctrl-C ends it)\n")
+        sys.stderr.write(f"Serving {url} (Ctrl-C ends it)\n{how_to_connect(host, port, path, is_tls=is_tls)}\n")
         sys.stderr.flush()
+
+
+def address(host: str, port: int, path: str, *, is_tls: bool = False) -> str:
+    """Return the URL of a server."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if is_tls else 'http'}://{name}:{port}{path}"
+
+
+def how_to_connect(host: str, port: int, path: str, *, is_tls: bool = False) -> str:
+    """Return the line that says how to try a server, and how to add it to a host."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    url = address(reachable, port, path, is_tls=is_tls)
+    return f"Try it: ferrule dev {url}; add it to a host: ferrule install HOST {url}"
 
 
 def log_to_stderr(level: str | None, access_log: bool = False) -> None:
@@ -197,6 +214,8 @@ def log_to_stderr(level: str | None, access_log: bool = False) -> None:
     Raises:
         ValueError: an unknown level.
     """
+    if access_log and logging.getLogger("uvicorn.access").level == logging.NOTSET:
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # the root's level may be above it
     if level is None:
         return
     number: object = logging.getLevelNamesMapping().get(level.upper())
@@ -209,8 +228,6 @@ def log_to_stderr(level: str | None, access_log: bool = False) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     root.setLevel(number)
-    if access_log:
-        logging.getLogger("uvicorn.access").setLevel(logging.INFO)
 
 
 def _check_readable(*files: str | None) -> None:
@@ -274,6 +291,14 @@ def _with_address(error: OSError, host: str, port: int) -> OSError:
     if error.errno == errno.EADDRINUSE:
         reason += "; another program has this port: take another one (port=), or any that is free (port=0)"
     return type(error)(error.errno, f"cannot listen on {host}:{port}: {reason}")
+
+
+def _remove_query(record: logging.LogRecord) -> bool:
+    """Filter of uvicorn's access log: remove the query of a path, where some clients send a token."""
+    arguments = record.args
+    if isinstance(arguments, tuple) and len(arguments) == 5 and isinstance(arguments[2], str):
+        record.args = (*arguments[:2], arguments[2].partition("?")[0], *arguments[3:])
+    return True
 
 
 def _is_no_cut_off_request(record: logging.LogRecord) -> bool:
