@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from ferrule import MCPServer
 from ferrule.cli.arguments import read_arguments, read_json_option
 
 SCHEMA: dict[str, Any] = {
@@ -25,6 +27,18 @@ SCHEMA: dict[str, Any] = {
     },
     "$defs": {"Shape": {"type": "object", "properties": {"x": {"type": "integer"}}}},
 }
+
+
+def picture_schema() -> dict[str, Any]:
+    """What a server publishes for a parameter of bytes."""
+    app = MCPServer("pictures")
+
+    @app.tool
+    def draw(picture: bytes) -> int:
+        """Count bytes."""
+        return len(picture)
+
+    return dict(app.list_tools()[0].input_schema["properties"]["picture"])
 
 
 @pytest.mark.parametrize(
@@ -71,6 +85,30 @@ def test_a_file_is_a_value(tmp_path: Path) -> None:
     assert read_arguments([f"text=@{tmp_path / 'note'}"], SCHEMA) == {"text": "long\ntext"}
     (tmp_path / "all.json").write_text('{"a": 1}')
     assert read_json_option(f"@{tmp_path / 'all.json'}") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "string", "contentEncoding": "base64"},
+        {"type": "string", "format": "byte"},
+        {"anyOf": [{"type": "string", "contentEncoding": "base64"}, {"type": "null"}]},
+        picture_schema(),
+    ],
+    ids=["keyword", "OpenAPI", "optional", "ours"],
+)
+def test_a_file_for_bytes_is_given_as_base64(part: dict[str, Any], tmp_path: Path) -> None:
+    """A picture for a tool; also where the bytes happen to be text."""
+    for content in (b"\x89PNG\r\n", b"plain text"):
+        (tmp_path / "picture").write_bytes(content)
+        made = read_arguments([f"picture=@{tmp_path / 'picture'}"], {"properties": {"picture": part}})
+        assert b64decode(made["picture"], validate=True) == content
+
+
+def test_a_file_that_is_no_text_is_given_as_base64(tmp_path: Path) -> None:
+    """JSON has no other form for bytes, whatever the schema forgot to say."""
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    assert read_arguments([f"text=@{tmp_path / 'picture'}"], SCHEMA) == {"text": "iVBORw=="}
 
 
 @pytest.mark.parametrize("pair", ["text", "=5", "count=five", "shape={", "unknown:=five", "text=@/no/such/file"])

@@ -217,6 +217,7 @@ class Watched:
         page = self.page
         while page.locator("dialog[open]").count():  # what a failed test left behind
             page.locator("dialog[open]").get_by_role("button").nth(1).click()
+        page.evaluate("import('/drafts.js').then((drafts) => drafts.dropAllDrafts())")
         page.locator("#tab-tools").click()
         page.get_by_label("Filter tools").fill("")
         page.locator('.item[data-key="fails"]').click()

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ferrule.inspector.feed import Feed
-from ferrule.inspector.trace import ENTRY_BYTES, ConnectionTrace, MessageStore, TracingHttpClient
+from ferrule.inspector.trace import ENTRY_BYTES, MAX_OPEN, ConnectionTrace, MessageStore, TracingHttpClient
 from ferrule.transports.http.backend import HttpClientRequest, HttpConnectFailed
 from ferrule.wire.codec import decode
+from ferrule.wire.types import META_SUBSCRIPTION_ID
 
 URL = "http://server.example/mcp"
 
@@ -172,3 +173,83 @@ def test_an_answer_is_matched_by_direction_and_id() -> None:
     assert [line["method"] for line in notes.lines[2:]] == ["elicitation/create", "tools/call"]
     trace.note("in", {"id": "unknown", "result": {}})
     assert "took_ms" not in notes.lines[-1]
+
+
+# -- which messages belong together -----------------------------------------------------------------------------------
+
+
+def noted(*messages: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of messages on a pipe; `of` names the event, not the number."""
+    notes = Notes()
+    trace = ConnectionTrace("main", notes, MessageStore())
+    for direction, message in messages:
+        trace.note("out" if direction == "out" else "in", {"jsonrpc": "2.0", **message})
+    return notes.lines
+
+
+def request(id: int, method: str, **params: Any) -> dict[str, Any]:
+    """A request."""
+    return {"id": id, "method": method, "params": params}
+
+
+def test_an_answer_names_its_request() -> None:
+    """Also where the other side uses the same id."""
+    lines = noted(
+        ("out", request(1, "tools/call", name="add")),
+        ("in", request(1, "elicitation/create", message="?")),
+        ("out", {"id": 1, "result": {}}),
+        ("in", {"id": 1, "result": {"isError": True, "content": []}}),
+        ("in", {"id": 1, "result": {}}),
+    )
+    assert [line.get("of") for line in lines] == [None, 1, 2, 1, None]
+    assert [line.get("is_error", False) for line in lines] == [False, False, False, True, False]
+
+
+def test_progress_cancellation_and_log_belong_to_their_call() -> None:
+    """By the token, by the id, and for the log as long as only one call runs."""
+    lines = noted(
+        ("out", request(1, "tools/call", name="a", _meta={"progressToken": "t"})),
+        ("in", {"method": "notifications/message", "params": {"data": "x"}}),
+        ("out", request(2, "tools/call", name="b", _meta={"progressToken": 1})),
+        ("in", {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}}),
+        ("in", {"method": "notifications/progress", "params": {"progressToken": "t", "progress": 1}}),
+        ("in", {"method": "notifications/progress", "params": {"progressToken": "other"}}),
+        ("in", {"method": "notifications/message", "params": {"data": "x"}}),
+        ("out", {"method": "notifications/cancelled", "params": {"requestId": 1}}),
+        ("in", {"method": "notifications/tools/list_changed"}),
+    )
+    assert [line.get("of") for line in lines] == [None, 1, None, 3, 1, None, None, 1, None]
+
+
+@pytest.mark.parametrize("result", [{"task": {"taskId": "t1"}}, {"resultType": "task", "taskId": "t1"}])
+def test_requests_for_a_task_belong_to_the_call_that_made_it(result: dict[str, Any]) -> None:
+    """In both eras; the state of an unknown task stands alone."""
+    lines = noted(
+        ("out", request(1, "tools/call", name="a")),
+        ("in", {"id": 1, "result": result}),
+        ("out", request(2, "tasks/get", taskId="t1")),
+        ("in", {"id": 2, "result": {"taskId": "t1", "status": "working"}}),
+        ("out", request(3, "tasks/get", taskId="t2")),
+    )
+    assert [line.get("of") for line in lines] == [None, 1, 1, 3, None]
+
+
+def test_what_a_subscription_sends_belongs_to_it() -> None:
+    """By the id of the request that listens."""
+    lines = noted(
+        ("out", request(7, "subscriptions/listen")),
+        ("in", {"method": "notifications/tools/list_changed", "params": {"_meta": {META_SUBSCRIPTION_ID: 7}}}),
+        ("in", {"method": "notifications/message", "params": {"data": "x"}}),
+    )
+    assert [line.get("of") for line in lines] == [None, 1, None]
+
+
+def test_open_requests_are_bounded() -> None:
+    """A server may ask and never take the answer."""
+    notes = Notes()
+    trace = ConnectionTrace("main", notes, MessageStore())
+    for number in range(MAX_OPEN + 1):
+        trace.note("in", {"jsonrpc": "2.0", **request(number, "ping")})
+    for number in (0, MAX_OPEN):
+        trace.note("out", {"jsonrpc": "2.0", "id": number, "result": {}})
+    assert [line.get("of") for line in notes.lines[-2:]] == [None, MAX_OPEN + 1]

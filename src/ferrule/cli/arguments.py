@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,10 +56,11 @@ def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any] | None) -> di
     """Return ``key=value`` and ``key:=JSON`` pairs as arguments.
 
     In ``key=value`` the value is text if the schema allows text, else JSON; for a list, values of a repeated key are
-    collected. ``key=@file`` reads the value from a file. Without a schema, a value that is valid JSON is read as JSON.
+    collected. ``key=@file`` reads the value from a file: as base64 where the schema says that text is base64, or where
+    the file is not UTF-8, else as text. Without a schema, a value that is valid JSON is read as JSON.
 
     Raises:
-        click.UsageError: a pair is malformed, or a value does not fit the type.
+        click.UsageError: a pair is malformed, a file cannot be read, or a value does not fit the type.
     """
     properties = cast("Mapping[str, Any]", (schema or {}).get("properties") or {})
     made: dict[str, Any] = {}
@@ -69,12 +72,9 @@ def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any] | None) -> di
         name, _, text = pair.partition("=")
         if name.endswith(":"):
             continue
-        if text.startswith("@"):
-            try:
-                text = Path(text[1:]).read_text(encoding="utf-8")
-            except OSError as error:
-                raise click.UsageError(f"{name}: {error}") from error
         part = properties.get(name)
+        if text.startswith("@"):
+            text = _file(name, text[1:], part)
         kinds = _kinds(part, schema or {})
         if "array" in kinds and not text.lstrip().startswith("["):
             items = cast("Mapping[str, Any]", part).get("items")
@@ -83,6 +83,33 @@ def read_arguments(pairs: Sequence[str], schema: Mapping[str, Any] | None) -> di
         else:
             made[name] = _typed(name, text, kinds)
     return made
+
+
+def _file(name: str, path: str, part: Any) -> str:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{name}: {error}") from error
+    if not _is_base64(part):
+        with suppress(UnicodeDecodeError):  # JSON has no other form for bytes that are no text
+            return content.decode()
+    return b64encode(content).decode()
+
+
+def _is_base64(part: Any) -> bool:
+    """Return whether a schema says that its text is base64: by a keyword, or by the pattern that Ferrule publishes."""
+    if not isinstance(part, Mapping):
+        return False
+    from ferrule.app.signatures.scalars import ACCEPTED
+
+    schema = cast("Mapping[str, Any]", part)
+    branches = [*cast("list[Any]", schema.get("anyOf") or []), *cast("list[Any]", schema.get("oneOf") or [])]
+    return (
+        schema.get("contentEncoding") == "base64"
+        or schema.get("format") in ("base64", "byte", "binary")
+        or schema.get("pattern") == ACCEPTED[bytes]["pattern"]
+        or any(_is_base64(branch) for branch in branches)
+    )
 
 
 def _typed(name: str, text: str, kinds: set[str]) -> Any:

@@ -19,9 +19,10 @@ from ferrule.client.calls.subscriptions import Subscription
 from ferrule.extensions.apps import CLIENT_SETTINGS
 from ferrule.extensions.apps.sandbox.profiles import PROFILES
 from ferrule.inspector.connection import InspectorConnection
+from ferrule.inspector.crashes import CrashReader
 from ferrule.inspector.errors import BadCall
 from ferrule.inspector.feed import Feed
-from ferrule.inspector.jobs import OPERATIONS, Jobs
+from ferrule.inspector.jobs import MAX_PINNED, OPERATIONS, Jobs
 from ferrule.inspector.questions import PendingQuestions
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
@@ -41,6 +42,8 @@ CONNECTIONS: Final[Mapping[str, str | None]] = {"main": None, "legacy": "legacy"
 """Names of the connections, and the revision or era that each requires; ``None``: the one chosen on the page."""
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MAX_ROOTS: Final = 100
+MAX_RETIRED: Final = 3
+"""Old processes that still run calls after their source changed; with more, the calls of the newest end."""
 COMPLETE_S: Final = 10.0
 WATCH_INTERVAL_S: Final = 0.5
 
@@ -77,7 +80,7 @@ class InspectorController:
         self._changed = changed
         self._questions = PendingQuestions(self.feed, target.text, self.jobs.note_answer)
         self._connections: dict[str, InspectorConnection] = {}
-        self._traces = {name: ConnectionTrace(name, self.feed, self.store) for name in CONNECTIONS}
+        self._retired: list[InspectorConnection] = []
         self._opening: dict[str, anyio.Lock] = {}
         self._subscriptions: dict[str, tuple[InspectorConnection, Subscription, BackgroundTask]] = {}
         self._background = Background()
@@ -89,9 +92,11 @@ class InspectorController:
             "complete": self._complete,
             "connect": self._connect,
             "disconnect": self._disconnect,
+            "job": self._job,
             "log_level": self._set_log_level,
             "message": self._message,
             "outcome": self._outcome,
+            "pin": self._pin,
             "roots": self._set_roots,
             "run": self._run,
             "snippet": self._snippet,
@@ -120,7 +125,7 @@ class InspectorController:
             logging.getLogger("ferrule").removeHandler(self._warnings)
         await self.feed.aclose()
         await self._background.aclose()
-        for connection in list(self._connections.values()):
+        for connection in [*self._connections.values(), *self._retired]:
             await connection.aclose()
 
     async def _watch(self, changed: Callable[[], list[str]]) -> None:
@@ -132,8 +137,27 @@ class InspectorController:
                     "notice", text=f"{len(names)} source file(s) changed: started again", names=names[:5]
                 )
                 for name in list(self._connections):
-                    await self._close_connection(name)
+                    await self._retire_connection(name)
                     await self._open_quietly(name)
+
+    async def _retire_connection(self, name: str) -> None:
+        """Give a connection's name to a new one. Calls that run on the old one go on there, and then it is closed."""
+        retired = self._connections.get(name)
+        running = [] if retired is None else self.jobs.of_connection(retired)
+        if retired is None or not running or len(self._retired) >= MAX_RETIRED:
+            await self._close_connection(name)
+            return
+        await self._end_subscriptions(name)
+        del self._connections[name]
+        self._retired.append(retired)
+
+        async def wait_and_close() -> None:
+            for job in running:
+                await job.ended.wait()
+            self._retired.remove(retired)
+            await retired.aclose()
+
+        self._background.start(wait_and_close(), "ferrule-inspector-retire")
 
     # -- connections --------------------------------------------------------------------------------------------------
 
@@ -155,7 +179,7 @@ class InspectorController:
                 await found.aclose()
             mode = CONNECTIONS[name] or self._mode
             connection = self._connections[name] = InspectorConnection(
-                name, self.target, mode, self._traces[name], self._options(name)
+                name, self.target, mode, ConnectionTrace(name, self.feed, self.store), self._options(name)
             )
             self._publish_connection(connection)
             try:
@@ -165,8 +189,11 @@ class InspectorController:
             return connection
 
     def _options(self, connection: str) -> dict[str, Any]:
+        crashes = CrashReader(lambda crash: self.jobs.note_crash(connection, crash))
+
         def on_stderr(line: str) -> None:
             self.feed.publish_event("stderr", connection=connection, text=line[:4000])
+            crashes.feed(line)
 
         def log(message: Any) -> None:
             data = message.data if isinstance(message.data, str) else encode_str(message.data)
@@ -224,9 +251,7 @@ class InspectorController:
             logger.debug("InspectorConnection %s did not open: %s", name, error)
 
     async def _close_connection(self, name: str) -> None:
-        for key, (connection, _, _) in list(self._subscriptions.items()):
-            if connection.name == name:
-                await self._end_subscription(key)
+        await self._end_subscriptions(name)
         closing = self._connections.pop(name, None)
         if closing is not None:
             await closing.aclose()
@@ -293,10 +318,12 @@ class InspectorController:
             try:
                 found = await self.connection(connection)
             except (FerruleError, OSError, ValueError, TypeError) as error:
-                job.state, job.error = "failed", str(error) or type(error).__name__
-                job.last, job.took_ms = self.store.last, round(self.feed.now_ms() - job.started_ms, 3)
-                self.jobs.publish(job)
+                self.jobs.end(job, "failed", str(error) or type(error).__name__)
                 return
+            except anyio.get_cancelled_exc_class():
+                self.jobs.end(job, "cancelled")
+                raise
+            job.owner = found
             await self.jobs.run(job, found.client)
 
         job.running = self._background.start(work(), "ferrule-inspector-job")
@@ -317,6 +344,19 @@ class InspectorController:
         if job is None:
             raise BadCall("That outcome is no longer kept")
         return {"outcome": Encoded(job.outcome), "error": job.error, "code": job.code, "state": job.state}
+
+    async def _job(self, body: Mapping[str, Any]) -> Any:
+        """Return the operation of a job with all its parameters, and the traceback of its crash."""
+        job = self.jobs.get(str(body.get("job")))
+        if job is None:
+            raise BadCall("That call is no longer kept")
+        crash = None if job.crash is None else job.crash.describe()
+        return {"op": job.op, "params": job.params, "connection": job.connection, "crash": crash}
+
+    async def _pin(self, body: Mapping[str, Any]) -> Any:
+        if not self.jobs.pin(str(body.get("job")), body.get("pinned") is True):
+            raise BadCall(f"That call is no longer kept, or there are {MAX_PINNED} pinned ones already")
+        return {}
 
     async def _message(self, body: Mapping[str, Any]) -> Any:
         number = body.get("number")
@@ -450,6 +490,11 @@ class InspectorController:
     async def _unsubscribe(self, body: Mapping[str, Any]) -> Any:
         await self._end_subscription(str(body.get("subscription")))
         return {}
+
+    async def _end_subscriptions(self, name: str) -> None:
+        for key, (connection, _, _) in list(self._subscriptions.items()):
+            if connection.name == name:
+                await self._end_subscription(key)
 
     async def _end_subscription(self, key: str) -> None:
         found = self._subscriptions.pop(key, None)

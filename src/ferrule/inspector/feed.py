@@ -66,6 +66,11 @@ class Feed:
             del states[next(iter(states))]
         self._send(event)
 
+    def withdraw_state(self, kind: str, key: str) -> None:
+        """Remove the state of an object, and send its end (``"state": "gone"``) to every open page."""
+        if self._states.get(kind, {}).pop(key, None) is not None:
+            self._send(self._encode(kind, {"key": key, "state": "gone"}))
+
     def discard(self, kind: str) -> None:
         """Remove the kept events of this kind; pages that open later do not get them."""
         self._events = deque(

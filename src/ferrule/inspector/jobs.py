@@ -6,6 +6,8 @@ a job returns immediately, progress and end are events, and the page requests th
 
 from __future__ import annotations
 
+import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,11 +21,13 @@ from ferrule.client.groups.behind_search import definition_behind_search, tools_
 from ferrule.inspector.skills import list_skills, read_skill_file
 from ferrule.inspector.views import describe_page
 from ferrule.protocol.errors import MCPError
-from ferrule.wire.codec import encode, to_builtins
+from ferrule.protocol.secret_forms import mask_secrets
+from ferrule.wire.codec import encode, encode_str, to_builtins
 from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
-    from ferrule.inspector.connection import TracedClient
+    from ferrule.inspector.connection import InspectorConnection, TracedClient
+    from ferrule.inspector.crashes import Crash
     from ferrule.inspector.feed import Feed
     from ferrule.inspector.trace import MessageStore
     from ferrule.transports.background import BackgroundTask
@@ -32,6 +36,14 @@ __all__ = ["OPERATIONS", "Job", "Jobs"]
 
 MAX_JOBS: Final = 300
 MAX_OUTCOME_BYTES: Final = 96 << 20
+MAX_PINNED: Final = 50
+"""Jobs that are kept because the page asks for it; they count to the bounds, and go when nothing else is left."""
+MAX_PREVIEW_CHARS: Final = 300
+CRASH_MS: Final = 3000.0
+"""How long after the end of a failed job a traceback is still attributed to it: stderr is read apart from stdout."""
+HISTORY: Final = frozenset({"call", "task", "read", "prompt", "request"})
+"""The operations that a user starts; the page lists them as history."""
+_FAILED_TOOL: Final = re.compile(r"^(?:\S+ )?Tool (['\"])(.*)\1 failed")
 _LISTS: Final = ("tools", "resources", "templates", "prompts")
 
 
@@ -46,7 +58,13 @@ class Job:
         state: ``"running"``, ``"done"``, ``"failed"`` or ``"cancelled"``.
         first, last: numbers of the messages before its first and at its end.
         outcome: the outcome as JSON; ``b"null"`` before the end.
+        owner: the connection that it runs on; ``None`` while that is opened.
         answers: the page's answers to questions of the server during the job, as ``(method, answer)``.
+        is_error: the result of the tool says ``isError``.
+        is_pinned: the page asked to keep it.
+        begun_ms: when it began, in milliseconds since 1970.
+        crash: the traceback that the server's process wrote meanwhile; ``None`` without one.
+        ended: set at its end.
         task_id: id of the task that the job waits for; ``None`` without one.
     """
 
@@ -67,7 +85,13 @@ class Job:
     task_id: str | None = None
     task: dict[str, Any] | None = None
     running: BackgroundTask | None = None
+    owner: InspectorConnection | None = None
     handle: TaskHandle | None = None
+    is_error: bool = False
+    is_pinned: bool = False
+    begun_ms: float = field(default_factory=lambda: round(time.time() * 1000))
+    crash: Crash | None = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def title(self) -> str:
@@ -96,19 +120,66 @@ class Jobs:
         return self._jobs.get(key)
 
     def begin(self, key: str, connection: str, op: str, params: Mapping[str, Any]) -> Job:
-        """Return a new job. The oldest jobs that have ended are removed while a bound is exceeded."""
+        """Return a new job. While a bound is exceeded, ended jobs are removed: the oldest first, pinned ones last."""
         job = Job(key, connection, op, params, started_ms=self._feed.now_ms(), first=self._store.last)
         self._jobs[key] = job
-        total = sum(len(each.outcome) for each in self._jobs.values())
-        for old in list(self._jobs.values()):
-            if len(self._jobs) <= MAX_JOBS and total <= MAX_OUTCOME_BYTES:
-                break
-            # A job that runs is kept: the page waits for its outcome.
-            if old.state != "running":
-                total -= len(old.outcome)
-                del self._jobs[old.key]
+        self._make_room()
         self.publish(job)
         return job
+
+    def _make_room(self) -> None:
+        total = sum(len(each.outcome) for each in self._jobs.values())
+        # A job that runs is kept: the page waits for its outcome. The sort is stable, so the oldest of a kind go first.
+        ended = [job for job in self._jobs.values() if job.state != "running"]
+        for old in sorted(ended, key=lambda job: (job.is_pinned, job.op in HISTORY)):
+            if len(self._jobs) <= MAX_JOBS and total <= MAX_OUTCOME_BYTES:
+                return
+            total -= len(old.outcome)
+            del self._jobs[old.key]
+            self._feed.withdraw_state("job", old.key)
+
+    def pin(self, key: str, is_pinned: bool) -> bool:
+        """Keep a job longer than others, or no longer; return whether there is such a job and room for it."""
+        job = self._jobs.get(key)
+        count = sum(each.is_pinned for each in self._jobs.values())
+        if job is None or (is_pinned and not job.is_pinned and count >= MAX_PINNED):
+            return False
+        job.is_pinned = is_pinned
+        self.publish(job)
+        return True
+
+    def of_connection(self, connection: InspectorConnection) -> list[Job]:
+        """Return the jobs that run on a connection."""
+        return [job for job in self._jobs.values() if job.state == "running" and job.owner is connection]
+
+    def note_crash(self, connection: str, crash: Crash) -> None:
+        """Add a traceback of the server's process to the job that it belongs to, if there is one.
+
+        Ferrule names the tool in the line before the traceback. Without a name it belongs to the oldest job that runs
+        or has just failed.
+        """
+        known = next((job for job in self._jobs.values() if job.crash is crash), None)
+        if known is not None:  # it has grown by a chained exception
+            self.publish(known)
+            return
+        named = _FAILED_TOOL.match(crash.heading)
+        for job in self._jobs.values():
+            if (
+                job.connection == connection
+                and job.crash is None
+                and job.op in HISTORY
+                and (named is None or named[2] == job.title)
+                and self._may_have_crashed(job)
+            ):
+                job.crash = crash
+                self.publish(job)
+                return
+
+    def _may_have_crashed(self, job: Job) -> bool:
+        if job.state == "running" or job.took_ms is None:
+            return True
+        since = self._feed.now_ms() - job.started_ms - job.took_ms
+        return (job.is_error or job.state == "failed") and since < CRASH_MS
 
     async def run(self, job: Job, client: TracedClient) -> None:
         """Run the operation. Result, failure and cancellation become the state of the job; no error is raised."""
@@ -116,6 +187,7 @@ class Jobs:
         try:
             result = await OPERATIONS[job.op](self, job, client, job.params)
             job.outcome = encode(result)
+            job.is_error = job.op in ("call", "task", "found_task") and bool(result["result"].get("isError"))
             state = "done"
         except anyio.get_cancelled_exc_class():
             raise
@@ -126,10 +198,15 @@ class Jobs:
         except (FerruleError, OSError, ValueError, TypeError, TimeoutError) as error:
             state, job.error = "failed", str(error) or type(error).__name__
         finally:
-            job.state = state
-            job.last = self._store.last
-            job.took_ms = round(self._feed.now_ms() - job.started_ms, 3)
-            self.publish(job)
+            self.end(job, state)
+
+    def end(self, job: Job, state: str, error: str = "") -> None:
+        """Set the final state of a job and send it to the page."""
+        job.state, job.error = state, error or job.error
+        job.last = self._store.last
+        job.took_ms = round(self._feed.now_ms() - job.started_ms, 3)
+        job.ended.set()
+        self.publish(job)
 
     def note_answer(self, connection: str, method: str, answer: Any) -> None:
         """Add an answer of the page to the job that runs on that connection; ignored if several run there."""
@@ -157,6 +234,11 @@ class Jobs:
             progress=job.progress,
             task_id=job.task_id,
             task=job.task,
+            is_error=job.is_error,
+            is_pinned=job.is_pinned,
+            begun_ms=job.begun_ms,
+            arguments=_preview(job.params.get("arguments")),
+            has_crash=job.crash is not None,
         )
 
     def on_progress(self, job: Job) -> Any:
@@ -167,6 +249,11 @@ class Jobs:
             self.publish(job)
 
         return report
+
+
+def _preview(arguments: Any) -> str:
+    """Return the beginning of the arguments as JSON, for a line of the history; without secrets that show as such."""
+    return "" if not arguments else encode_str(mask_secrets(arguments))[:MAX_PREVIEW_CHARS]
 
 
 def _data(error: MCPError) -> Any:

@@ -20,6 +20,7 @@ from ferrule.wire.codec import decode, encode, encode_str, to_builtins
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.sse import EventReader, ServerSentEvent
+from ferrule.wire.types import META_SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
     from ferrule.inspector.feed import Feed
@@ -32,6 +33,9 @@ MAX_KEPT_BYTES: Final = 96 << 20
 MAX_MESSAGE_BYTES: Final = 64 << 20
 ENTRY_BYTES: Final = 500
 """Approximate memory of a message in bytes besides its text; counted because a server may send many short ones."""
+MAX_OPEN: Final = 1000
+"""Open requests, progress tokens and tasks whose numbers are kept; a peer may leave them open for ever."""
+_LISTEN: Final = "subscriptions/listen"
 _SECRET_HEADER: Final = re.compile(
     r"authorization|cookie|dpop|token|secret|password|credential|key|^x-auth", re.IGNORECASE
 )
@@ -92,29 +96,43 @@ class ConnectionTrace:
         self._connection = connection
         self._feed = feed
         self._store = store
-        self._requests: OrderedDict[tuple[Direction, str], tuple[float, str]] = OrderedDict()
+        self._requests: OrderedDict[tuple[Direction, str], tuple[float, str, int]] = OrderedDict()
+        self._of_token: OrderedDict[tuple[Direction, str], int] = OrderedDict()
+        self._of_task: OrderedDict[str, int] = OrderedDict()
 
-    def note(self, direction: Direction, message: Any, *, text: bytes | None = None, **http: Any) -> None:
-        """Record a decoded message; ``text`` is its JSON if it is known already."""
+    def note(
+        self, direction: Direction, message: Any, *, text: bytes | None = None, of: int | None = None, **http: Any
+    ) -> int:
+        """Record a decoded message and return its number.
+
+        Args:
+            direction: ``"out"`` to the server, ``"in"`` from it.
+            message: the message.
+            text: its JSON if it is known already.
+            of: the number of the request in whose response it came, for HTTP.
+            http: facts of HTTP.
+        """
         if text is None:
             text = encode(message)
-        facts = self._describe(direction, message)
-        self._keep(direction, text, facts, http or None)
+        facts = self._describe(direction, message, of)
+        number = self._keep(direction, text, facts, http or None)
+        if is_mapping(message) and "id" in message and "method" in message:
+            self._remember(direction, message, number, facts["method"])
+        return number
 
-    def note_text(self, direction: Direction, text: bytes, **http: Any) -> None:
-        """Record a message as it was received; text that is not JSON is recorded as raw text."""
+    def note_text(self, direction: Direction, text: bytes, *, of: int | None = None, **http: Any) -> int:
+        """Record a message as it was received, as `note` does; text that is not JSON is recorded as raw text."""
         try:
             message = decode(text)
         except DecodeError:
-            self._keep(direction, encode(text[:65536].decode("utf-8", "replace")), {"what": "raw"}, http or None)
-            return
-        self.note(direction, message, text=text, **http)
+            return self._keep(direction, encode(text[:65536].decode("utf-8", "replace")), {"what": "raw"}, http or None)
+        return self.note(direction, message, text=text, of=of, **http)
 
     def note_http(self, direction: Direction, title: str, **http: Any) -> None:
         """Record an HTTP exchange without a message: opening a stream, ending a session, a challenge, a sign-in."""
         self._keep(direction, b"null", {"what": "http", "method": title}, http)
 
-    def _keep(self, direction: Direction, text: bytes, facts: dict[str, Any], http: Mapping[str, Any] | None) -> None:
+    def _keep(self, direction: Direction, text: bytes, facts: dict[str, Any], http: Mapping[str, Any] | None) -> int:
         number = self._store.put(text, http)
         status = {} if http is None or "status" not in http else {"status": http["status"]}
         self._feed.publish_event(
@@ -126,8 +144,18 @@ class ConnectionTrace:
             **facts,
             **status,
         )
+        return number
 
-    def _describe(self, direction: Direction, message: Any) -> dict[str, Any]:
+    def _remember(self, direction: Direction, message: Mapping[str, Any], number: int, method: str) -> None:
+        """Keep what ties later messages to this request: its id, and its progress token."""
+        self._requests[direction, encode_str(message["id"])[:200]] = (self._feed.now_ms(), method, number)
+        _bound(self._requests)
+        token = _meta_of(message.get("params")).get("progressToken")
+        if token is not None:
+            self._of_token[direction, encode_str(token)[:200]] = number
+            _bound(self._of_token)
+
+    def _describe(self, direction: Direction, message: Any, of: int | None) -> dict[str, Any]:
         if is_list(message):
             return {"what": "batch", "method": f"{len(message)} messages"}
         if not is_mapping(message):
@@ -140,15 +168,63 @@ class ConnectionTrace:
             facts: dict[str, Any] = {"what": "notification" if "id" not in body else "request", "method": name}
             if "id" in body:
                 facts["id"] = key
-                self._requests[direction, key] = (self._feed.now_ms(), name)
-                while len(self._requests) > 1000:
-                    self._requests.popitem(last=False)
-            return facts | _subject(body.get("params"))
+            return facts | _subject(body.get("params")) | self._belongs(direction, name, body.get("params"), of)
         facts = {"what": "error" if "error" in body else "result", "id": key}
         asked = self._requests.pop(("in" if direction == "out" else "out", key), None)
         if asked is not None:
-            facts |= {"took_ms": round(self._feed.now_ms() - asked[0], 3), "method": asked[1]}
+            started_ms, name, number = asked
+            facts |= {"took_ms": round(self._feed.now_ms() - started_ms, 3), "method": name, "of": number}
+            self._note_task(name, number, body.get("result"))
+        if is_mapping(body.get("result")) and body["result"].get("isError") is True:
+            facts["is_error"] = True
         return facts
+
+    def _note_task(self, method: str, number: int, result: Any) -> None:
+        """Keep which request made a task, so that the requests for its state are shown under that one."""
+        if is_mapping(result) and not method.startswith("tasks/"):
+            task = result.get("task")
+            id = task.get("taskId") if is_mapping(task) else result.get("taskId")
+            if isinstance(id, str):
+                self._of_task[id] = number
+                _bound(self._of_task)
+
+    def _belongs(self, direction: Direction, method: str, params: Any, of: int | None) -> dict[str, Any]:
+        """Return ``of``: the number of the request that a notification or a further request belongs to, if known."""
+        other: Direction = "in" if direction == "out" else "out"
+        given: Mapping[str, Any] = params if is_mapping(params) else {}
+        found: int | None = None
+        if method == "notifications/progress":
+            found = self._of_token.get((other, encode_str(given.get("progressToken"))[:200]))
+        elif method == "notifications/cancelled":
+            request = self._requests.get((direction, encode_str(given.get("requestId"))[:200]))
+            found = None if request is None else request[2]
+        elif isinstance(given.get("taskId"), str):
+            found = self._of_task.get(given["taskId"])
+        if found is None:
+            listener = _meta_of(params).get(META_SUBSCRIPTION_ID)
+            request = None if listener is None else self._requests.get((other, encode_str(listener)[:200]))
+            found = request[2] if request is not None else of
+        if (
+            found is None
+            and direction == "in"
+            and (method == "notifications/message" or not method.startswith("notifications/"))
+        ):
+            # What a server says or asks on a pipe names no request; it is unambiguous while one runs.
+            running = [
+                number for (side, _), (_, name, number) in self._requests.items() if side == "out" and name != _LISTEN
+            ]
+            found = running[0] if len(running) == 1 else None
+        return {} if found is None else {"of": found}
+
+
+def _meta_of(params: Any) -> Mapping[str, Any]:
+    meta = params.get("_meta") if is_mapping(params) else None
+    return meta if is_mapping(meta) else {}
+
+
+def _bound(kept: OrderedDict[Any, Any]) -> None:
+    while len(kept) > MAX_OPEN:
+        kept.popitem(last=False)
 
 
 def _subject(params: Any) -> dict[str, Any]:
@@ -223,10 +299,11 @@ class TracingHttpClient:
     async def open(self, request: HttpClientRequest) -> HttpResponse:
         """Send a request with the wrapped client and return the response, both recorded."""
         address = request.url.partition("?")[0]
-        about = {"method": request.method, "url": address, "headers": _kept_headers(request.headers)}
+        about: dict[str, Any] = {"method": request.method, "url": address, "headers": _kept_headers(request.headers)}
         is_message = request.method == "POST" and _media_type(request.headers) == "application/json"
+        number: int | None = None
         if is_message and self._is_ours(address):
-            self._trace.note_text("out", request.body, **about)
+            number = self._trace.note_text("out", request.body, **about)
         else:
             self._trace.note_http("out", f"{request.method} {_path(address)}", **about)
         try:
@@ -242,7 +319,7 @@ class TracingHttpClient:
             return response
         if kind == "text/event-stream" and request.method == "GET":
             self._trace.note_http("in", f"{response.status} stream open", **answer)
-        return _TracedResponse(response, self._trace, answer, is_stream=kind == "text/event-stream")
+        return _TracedResponse(response, self._trace, answer, is_stream=kind == "text/event-stream", of=number)
 
     async def aclose(self) -> None:
         """Close the wrapped client."""
@@ -254,8 +331,15 @@ class TracingHttpClient:
 
 class _TracedResponse:
     def __init__(
-        self, response: HttpResponse, trace: ConnectionTrace, about: dict[str, Any], *, is_stream: bool
+        self,
+        response: HttpResponse,
+        trace: ConnectionTrace,
+        about: dict[str, Any],
+        *,
+        is_stream: bool,
+        of: int | None,
     ) -> None:
+        self._of = of
         self._response = response
         self._trace = trace
         self._about = about
@@ -279,7 +363,7 @@ class _TracedResponse:
         if self._reader is not None:
             for event in self._reader.feed(piece):
                 if isinstance(event, ServerSentEvent) and event.data:
-                    self._trace.note_text("in", event.data, **self._about)
+                    self._trace.note_text("in", event.data, of=self._of, **self._about)
         elif self._pieces is not None:
             self._take(piece)
         return piece
@@ -295,7 +379,7 @@ class _TracedResponse:
     def _finish(self) -> None:
         pieces, self._pieces = self._pieces, None
         if pieces:
-            self._trace.note_text("in", b"".join(pieces), **self._about)
+            self._trace.note_text("in", b"".join(pieces), of=self._of, **self._about)
 
     async def aclose(self) -> None:
         """Record what was received and close the wrapped response."""

@@ -145,7 +145,7 @@ def test_a_failure_of_a_tool_is_shown(watched: Watched) -> None:
     page = watched.page
     choose(page, "fails")
     press(page, "Call")
-    assert "The tool says that it failed." in finished(page)
+    assert "The tool says that it failed." in finished(page, "failed")
 
 
 def test_a_question_is_answered(watched: Watched) -> None:

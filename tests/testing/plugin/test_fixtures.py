@@ -70,6 +70,43 @@ def test_fixtures_in_both_eras(project: Path, server: str) -> None:
     assert "10 passed" in done.stdout, done.stdout + done.stderr
 
 
+ASKING = """\
+from ferrule import Context, MCPServer
+
+app = MCPServer("asking")
+
+@app.tool
+async def delete(ctx: Context) -> str:
+    '''Delete.'''
+    return "deleted" if await ctx.confirm("Delete it?") else "kept"
+"""
+ANSWERED = """\
+import pytest
+
+def answer(yes):
+    return {"elicitation_handler": lambda params: {"confirm": yes}}
+
+@pytest.mark.parametrize(("client_options", "said"), [(answer(True), "deleted"), (answer(False), "kept")])
+def test_what_the_user_says(client, said):
+    assert client.call_tool("delete").text == said
+
+@pytest.mark.parametrize("client_options", [answer(True)])
+@pytest.mark.anyio
+async def test_in_a_loop(async_client):
+    async with async_client as client:
+        assert (await client.call_tool("delete")).text == "deleted"
+"""
+
+
+def test_clients_answer_questions(tmp_path: Path) -> None:
+    """By an option that a test, or a fixture of the project, gives to the clients."""
+    (tmp_path / "asking.py").write_text(ASKING, encoding="utf-8")
+    (tmp_path / "test_asking.py").write_text(ANSWERED, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nferrule_server = asking.py:app\n", encoding="utf-8")
+    done = run(tmp_path, "-k", "not trio")
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_revisions_are_chosen(project: Path) -> None:
     """In the configuration."""
     (project / "pytest.ini").write_text("[pytest]\nferrule_server = calculator.py:app\nferrule_modes = 2025-06-18\n")

@@ -29,6 +29,12 @@ async function redeem(ticket) {
   }
 }
 
+/** Keep a token for this tab, and load the page again with it. */
+export function useToken(given) {
+  try { sessionStorage.setItem(KEPT, given); } catch { /* storage may be switched off */ }
+  location.reload();
+}
+
 const token = await takeToken();
 export const hasToken = () => token !== "";
 

@@ -53,7 +53,7 @@ export function completing({ name, description, required, ref, others, oninput }
     }
   }
   const later = () => { clearTimeout(timer); timer = setTimeout(suggest, PAUSE_MS); };
-  input.addEventListener("input", () => { oninput(input.value); if (canComplete) later(); });
+  input.addEventListener("input", () => { oninput(input.value); if (canComplete && document.activeElement === input) later(); });
   input.addEventListener("focus", () => { if (canComplete) later(); });
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {

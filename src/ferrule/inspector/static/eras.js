@@ -7,7 +7,7 @@ import { outcomeOf } from "./outcome.js";
 import { messageList } from "./messages.js";
 import { blockView, resourceView, resultViews } from "./result.js";
 import { jsonView } from "./json.js";
-import { on, run, state } from "./store.js";
+import { jobState, on, run, state } from "./store.js";
 
 const CONNECTIONS = [["legacy", "Handshake era"], ["modern", "Modern era"]];
 
@@ -126,7 +126,7 @@ function startIn(connection, op, params) {
       const job = await run(op, params, connection).done;
       last = job.last || Infinity;
       show();
-      fill(status, h("span", { class: `state ${job.state}` }, job.state), h("span", { class: "dim" }, duration(job.took_ms)));
+      fill(status, h("span", { class: `state ${jobState(job)}` }, jobState(job)), h("span", { class: "dim" }, duration(job.took_ms)));
       fill(outcome, await outcomeOf(job, RENDER[op]));
       return { connection, job, messages: mine() };
     } catch (error) {

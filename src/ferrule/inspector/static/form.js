@@ -32,6 +32,9 @@ export function schemaForm(schema, initial = {}) {
       return true;
     },
     read() { return isJson ? json.read() : inner.read(); },
+    /** The value as far as it is filled in, without complaints. */
+    peek() { return isJson ? json.peek() : inner.peek(); },
+    get isJson() { return isJson; },
     get isEmpty() { return inner.isEmpty; },
     firstProblem() { return element.querySelector("[aria-invalid=true]"); },
   };

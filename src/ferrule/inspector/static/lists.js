@@ -1,6 +1,7 @@
 // A list with a filter on one side, the chosen thing on the other.
 
 import { fill, h, roving, say } from "./dom.js";
+import { lastChosen, noteChosen } from "./routes.js";
 import { isOpen, on, state } from "./store.js";
 
 const MAX_SHOWN = 1000;
@@ -11,9 +12,11 @@ const MAX_SHOWN = 1000;
  * @param describe gives {title, note, chips}
  * @param detail makes the chosen item's side
  * @param identity what of an item makes its side another one
+ * @param view names the section; what was chosen in it is chosen again after a reload
+ * @param onchoose is called with the key of what is shown, each time it is another one
  * @param leave is called before the side is replaced; it may return a promise to wait for
  */
-export function listView({ label, kinds, keyOf, describe, detail, empty, identity = (each) => each, leave = () => null }) {
+export function listView({ label, kinds, keyOf, describe, detail, empty, identity = (each) => each, leave = () => null, view = "", onchoose = () => {} }) {
   const filter = h("input", { type: "search", class: "filter", placeholder: `Filter ${label.toLowerCase()}`, "aria-label": `Filter ${label.toLowerCase()}` });
   const count = h("span", { class: "dim" });
   const list = h("ul", { class: "items", "aria-label": label });
@@ -21,12 +24,14 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
   const element = h("div", { class: "split" },
     h("section", { class: "list-side", "aria-label": label }, h("div", { class: "list-head" }, h("h2", {}, label), count), filter, list), side);
   let chosen = null;
+  let wanted = lastChosen(view) ?? null; // it may be in a list that is not loaded yet
   let shownAs = "";
+  let shownKey;
 
   const items = () => kinds.flatMap((kind) => (state.lists[kind] || []).map((item) => ({ kind, item })));
 
   function choose(key, { focus = false } = {}) {
-    chosen = key;
+    chosen = wanted = key;
     show();
     if (focus) side.querySelector("h2")?.focus();
   }
@@ -36,7 +41,13 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
     const words = filter.value.trim().toLowerCase();
     const found = all.filter((each) => !words || JSON.stringify([keyOf(each), each.item.title, each.item.description]).toLowerCase().includes(words));
     count.textContent = String(all.length);
+    if (wanted !== null && wanted !== chosen && all.some((each) => keyOf(each) === wanted)) chosen = wanted;
     if (!all.some((each) => keyOf(each) === chosen)) chosen = all.length ? keyOf(all[0]) : null;
+    if (chosen !== shownKey) {
+      shownKey = chosen;
+      if (chosen !== null && (wanted === null || chosen === wanted)) noteChosen(view, chosen);
+      onchoose(chosen);
+    }
     const hadFocus = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     fill(list, found.slice(0, MAX_SHOWN).map((each) => {
       const key = keyOf(each);
@@ -74,5 +85,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
   roving(list, ".item", { onmove: (row) => choose(row.dataset.key) });
   on("lists connection", show);
   show();
-  return { element, choose, filter };
+  return { element, choose, filter, get chosen() { return chosen; },
+    /** Make the side of what is chosen anew. */
+    refresh() { shownAs = ""; show(); } };
 }

@@ -1,13 +1,15 @@
 // The page: its frame, its views, and the event feed that updates it.
 
-import { call, follow, hasToken } from "./api.js";
+import { call, follow as listen, hasToken, useToken } from "./api.js";
 import { announce, button, fill, h, newId, roving, say } from "./dom.js";
 import { erasView } from "./eras.js";
 import { liveView } from "./live.js";
 import { messagesPanel } from "./messages.js";
+import { setDraft } from "./drafts.js";
 import { promptsView } from "./prompts.js";
 import { watchQuestions } from "./questions.js";
 import { resourcesView } from "./resources.js";
+import { readRoute, showRoute } from "./routes.js";
 import { serverView } from "./server.js";
 import { openSettings } from "./settings.js";
 import { skillsView } from "./skills.js";
@@ -20,9 +22,9 @@ const work = byId("work");
 const views = new Map();
 
 const VIEWS = [
-  ["tools", "Tools", () => toolsView(go)],
-  ["resources", "Resources", () => resourcesView()],
-  ["prompts", "Prompts", () => promptsView()],
+  ["tools", "Tools", () => toolsView(go, chose("tools"))],
+  ["resources", "Resources", () => resourcesView(chose("resources"))],
+  ["prompts", "Prompts", () => promptsView(chose("prompts"))],
   ["skills", "Skills", () => skillsView()],
   ["tasks", "Tasks", () => tasksView()],
   ["live", "Live", () => liveView()],
@@ -37,12 +39,15 @@ function view(name) {
   if (!views.has(name)) {
     const made = VIEWS.find(([each]) => each === name)[2]();
     const panel = h("div", { class: "view", role: "tabpanel", id: `view-${name}`, "aria-labelledby": `tab-${name}` }, made.element);
-    views.set(name, { ...made, panel });
+    made.panel = panel; // not a copy of `made`: what is chosen is a getter
+    views.set(name, made);
     work.append(panel);
     changed("settings");
   }
   return views.get(name);
 }
+
+const chose = (name) => (key) => { if (current === name) showRoute(name, key); };
 
 let current = "";
 function show(name) {
@@ -57,8 +62,27 @@ function show(name) {
   }
   if (name !== "messages") view(name);
   for (const [each, { panel }] of views) panel.hidden = each !== name;
-  history.replaceState(null, "", `#${name}`);
+  showRoute(name, views.get(name)?.chosen);
   changed("shown");
+}
+
+/** Show what the address names, and fill in its arguments. Nothing is called. */
+function follow(route) {
+  show(route.view);
+  byId("from-link")?.remove();
+  const target = views.get(current);
+  let text = route.problem ? `${route.problem}.` : "";
+  if (route.key !== undefined && target?.choose) {
+    if (route.args !== undefined && (current === "tools" || current === "prompts")) {
+      setDraft(`${current}/${route.key}`, route.args);
+      text = "Filled in from a link. Nothing was called.";
+    }
+    (target.show || target.choose)(route.key);
+    if (text && target.chosen === route.key) target.refresh();
+  }
+  if (!text) return;
+  byId("banners").append(h("div", { id: "from-link", class: `banner ${route.problem ? "bad" : "ask"}`, role: "status" }, text, " ",
+    button("Close", () => byId("from-link").remove(), { class: "small" })));
 }
 
 /** Go to a view, with something for it to do. */
@@ -143,11 +167,36 @@ function makeTheme() {
   apply();
 }
 
+/** For someone who followed a link to this page: the address that was printed, pasted here, keeps the link. */
+function tokenForm() {
+  const field = h("input", { type: "password", id: newId("token"), autocomplete: "off", "aria-required": "true" });
+  return h("form", { class: "row", "aria-label": "Token", onsubmit: (event) => {
+    event.preventDefault();
+    const given = field.value.trim();
+    const token = given.includes("token=") ? given.split("token=")[1].split(/[&#]/)[0] : given;
+    if (token) useToken(token);
+  } }, h("label", { for: field.id }, "Or paste it here"), field, h("button", { type: "submit" }, "Open"));
+}
+
 function refuse() {
   document.body.classList.add("refused");
   fill(work, h("div", { class: "page" }, h("h2", { tabindex: -1 }, "This page needs its token"),
-    h("p", {}, "Open the whole address that ", h("code", {}, "ferrule dev"), " printed. It ends with ", h("code", {}, "?token=…"), ", and a new one is made each time.")));
+    h("p", {}, "Open the whole address that ", h("code", {}, "ferrule dev"), " printed. It ends with ", h("code", {}, "?token=…"), ", and a new one is made each time."),
+    tokenForm()));
 }
+
+/** Ctrl+Enter runs what one is at: the form around the focus, that of an open dialog, or that of the view. */
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || event.repeat) return;
+  const open = document.querySelector("dialog[open]");
+  const panel = views.get(current)?.panel;
+  const form = open ? open.querySelector("form") : document.activeElement?.closest("form") || panel?.querySelector(".detail form.call") || panel?.querySelector("form.call");
+  const main = open || form ? null : panel?.querySelector(".detail .primary");
+  if (!form && !main) return;
+  event.preventDefault();
+  if (form) form.requestSubmit();
+  else main.click();
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -166,9 +215,10 @@ if (!hasToken()) {
   on("connection feed settings", showConnection);
   byId("reconnect").addEventListener("click", reconnect);
   byId("settings-open").addEventListener("click", settings);
-  show(location.hash.slice(1) || "tools");
+  follow(readRoute());
+  addEventListener("hashchange", () => follow(readRoute()));
   loadSettings().catch(() => {});
-  follow(take, (now) => {
+  listen(take, (now) => {
     if (now === "refused") refuse();
     else { state.feed = now === "open" ? "opening" : now; changed("feed"); }
   });

@@ -1,11 +1,15 @@
 // One job on the page: its progress, a button to cancel it, its outcome, the same call as code.
 
 import { call } from "./api.js";
-import { announce, button, copy, duration, fill, h, longText, say, size } from "./dom.js";
+import { announce, button, copy, duration, fill, h, longText, save, say, size } from "./dom.js";
+import { crashView } from "./crash.js";
 import { jsonView } from "./json.js";
 import { messageList } from "./messages.js";
 import { switcher } from "./result.js";
-import { on, run, state } from "./store.js";
+import { jobState, on, run, state } from "./store.js";
+
+const WORDS = { running: "Running…", done: "Done", failed: "Failed", cancelled: "Cancelled" };
+const AS_CODE = ["call", "task", "read", "prompt", "request"];
 
 /** An area for jobs, one at a time. `render(outcome)` returns an element, or views as `resultViews` does. */
 export function outcomeView({ label = "Result" } = {}) {
@@ -14,21 +18,38 @@ export function outcomeView({ label = "Result" } = {}) {
   const words = h("span", { class: "dim" });
   const stop = button("Cancel", cancel, { class: "small danger", hidden: true });
   const place = h("div", { class: "job-outcome" });
+  const crash = h("div", { class: "job-crash" });
   const code = h("div", { class: "row job-code", hidden: true });
   const codePlace = h("div");
   const element = h("section", { class: "outcome", "aria-label": label, hidden: true },
-    h("div", { class: "row job-head" }, line, bar, words, stop), place, code, codePlace);
-  let current = null;
+    h("div", { class: "row job-head" }, line, bar, words, stop), place, crash, code, codePlace);
+  let current = null; // the key of the job
+  let rendered = null; // the key of the job whose outcome is shown
+  let attached = null; // renders a job that ends while one looks at it
+  let crashed = ""; // the state of the crash that is shown
 
   async function cancel() {
     if (current) await call("cancel", { job: current }).catch((error) => announce(error.message));
   }
 
+  function clear() {
+    rendered = attached = null;
+    crashed = "";
+    fill(place);
+    fill(crash);
+    fill(codePlace);
+    code.hidden = true;
+    element.hidden = false;
+    element.dataset.state = "running";
+    fill(line, h("span", { class: "state running" }, WORDS.running));
+  }
+
   function show() {
     const job = state.jobs.get(current);
     if (!job) return;
-    const isRunning = job.state === "running";
-    element.dataset.state = job.state;
+    const seen = jobState(job);
+    const isRunning = seen === "running";
+    element.dataset.state = seen;
     element.setAttribute("aria-busy", String(isRunning));
     stop.hidden = !isRunning;
     const at = job.progress;
@@ -39,44 +60,69 @@ export function outcomeView({ label = "Result" } = {}) {
     const task = job.task ? `task ${job.task.status}${job.task.message ? `: ${job.task.message}` : ""}` : "";
     const steps = at ? `${at.progress}${at.total ? ` of ${at.total}` : ""} ${at.message}` : "";
     words.textContent = isRunning ? [task, steps].filter(Boolean).join(" · ") : "";
-    const label = { running: "Running…", done: "Done", failed: "Failed", cancelled: "Cancelled" }[job.state];
-    fill(line, h("span", { class: `state ${job.state}` }, label),
+    fill(line, h("span", { class: `state ${seen}` }, WORDS[seen]),
       isRunning ? null : h("span", { class: "dim" }, ` ${duration(job.took_ms)} · ${size(job.bytes)}`));
+    if (!isRunning && attached && rendered !== current) finish(job, attached).catch((error) => fail(error));
+    if (job.has_crash && crashed !== `${job.key} ${job.n}`) showCrash(job);
+  }
+
+  async function showCrash(job) {
+    crashed = `${job.key} ${job.n}`;
+    try {
+      const found = await call("job", { job: job.key });
+      if (current === job.key && found.crash) fill(crash, crashView(found.crash));
+    } catch { /* the job is no longer kept */ }
+  }
+
+  async function finish(job, render) {
+    rendered = job.key;
+    const shown = await outcomeOf(job, render);
+    if (current !== job.key) return;
+    fill(place, shown);
+    if (AS_CODE.includes(job.op)) {
+      code.hidden = false;
+      fill(code, h("span", { class: "dim" }, "Copy as"), copyButtons(job, codePlace));
+    }
+  }
+
+  function fail(error) {
+    stop.hidden = true;
+    element.dataset.state = "failed";
+    fill(line, h("span", { class: "state failed" }, WORDS.failed));
+    fill(place, h("p", { class: "flag bad", role: "alert" }, say(error.message)));
   }
 
   on("job", () => { if (current) show(); }, element);
 
   return {
     element,
+    codePlace,
+    get current() { return current; },
     clear() { current = null; element.hidden = true; },
+    /** Show a job that was started elsewhere or earlier; its outcome follows when it ends. */
+    attach(key, render) {
+      if (!state.jobs.has(key)) return;
+      current = key;
+      clear();
+      attached = render;
+      show();
+    },
     /** Run a job and show its outcome; resolves to its last event, or to nothing if it did not start or another did. */
     async start(op, params, render, connection = "main") {
-      element.hidden = false;
-      fill(place);
-      fill(codePlace);
-      code.hidden = true;
-      fill(line, h("span", { class: "state running" }, "Running…"));
-      let job;
+      clear();
       try {
         const started = run(op, params, connection);
         current = started.key;
-        const mine = current;
-        job = await started.done;
-        if (mine !== current) return null;
+        const job = await started.done;
+        if (current !== job.key) return null;
         show();
-        fill(place, await outcomeOf(job, render));
-        announce(`${job.title || op}: ${job.state}`);
+        await finish(job, render);
+        announce(`${job.title || op}: ${jobState(job)}`);
+        return job;
       } catch (error) {
-        stop.hidden = true;
-        fill(line, h("span", { class: "state failed" }, "Failed"));
-        fill(place, h("p", { class: "flag bad", role: "alert" }, say(error.message)));
+        fail(error);
         return null;
       }
-      if (["call", "task", "read", "prompt", "request"].includes(op)) {
-        code.hidden = false;
-        fill(code, h("span", { class: "dim" }, "Copy as"), copyButtons(job, codePlace));
-      }
-      return job;
     },
   };
 }
@@ -98,16 +144,24 @@ export async function outcomeOf(job, render) {
   return h("div", { class: "views" }, shown.before, switcher("Outcome", [...shown.views, ["Messages", messages]], shown.first));
 }
 
+const FILES = { python: (name) => `${name}.py`, curl: (name) => `${name}.sh`, test: (name) => `test_${name}.py` };
+
+/** Put the code of a call into `place`, copied already, with a button that saves it as a file. */
+export async function showCode(job, name, form, place) {
+  try {
+    const { text } = await call("snippet", { job: job.key, form, connection: job.connection });
+    await copy(text, `${name} copied`);
+    const file = FILES[form]((job.title || job.op).toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "").slice(0, 60) || job.op);
+    fill(place, h("div", { class: "snippet" },
+      h("div", { class: "row" }, h("strong", {}, name), h("span", { class: "dim" }, "copied"),
+        button("Save", () => save(file, new Blob([text], { type: "text/plain" })), { class: "small", "aria-label": `Save as ${file}` }),
+        button("Close", () => fill(place), { class: "small" })), longText(text, { class: "text mono code", "data-form": form })));
+  } catch (error) {
+    fill(place, h("p", { class: "flag bad" }, say(error.message)));
+  }
+}
+
 function copyButtons(job, place) {
-  return [["Python", "python"], ["curl", "curl"], ["Test", "test"]].map(([name, form]) => button(name, async () => {
-    try {
-      const { text } = await call("snippet", { job: job.key, form, connection: job.connection });
-      await copy(text, `${name} copied`);
-      fill(place, h("div", { class: "snippet" },
-        h("div", { class: "row" }, h("strong", {}, name), h("span", { class: "dim" }, "copied"),
-          button("Close", () => fill(place), { class: "small" })), longText(text, { class: "text mono code", "data-form": form })));
-    } catch (error) {
-      fill(place, h("p", { class: "flag bad" }, say(error.message)));
-    }
-  }, { class: "small", "aria-label": `Copy as ${name}` }));
+  return [["Python", "python"], ["curl", "curl"], ["Test", "test"]].map(([name, form]) =>
+    button(name, () => showCode(job, name, form, place), { class: "small", "aria-label": `Copy as ${name}` }));
 }

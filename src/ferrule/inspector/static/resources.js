@@ -1,6 +1,8 @@
 import { call } from "./api.js";
 import { button, clip, fill, h, longText, newId, say } from "./dom.js";
 import { completing } from "./completing.js";
+import { followDraft } from "./drafts.js";
+import { historyView, lastCall } from "./history.js";
 import { jsonView } from "./json.js";
 import { listView } from "./lists.js";
 import { outcomeView } from "./outcome.js";
@@ -9,9 +11,11 @@ import { main, on, state } from "./store.js";
 
 const MAX_VARIABLES = 50;
 
-export function resourcesView() {
+export function resourcesView(onchoose) {
   const view = listView({
     label: "Resources",
+    view: "resources",
+    onchoose,
     kinds: ["resources", "templates"],
     keyOf: ({ item }) => item.uri || item.uriTemplate,
     describe: ({ kind, item }) => ({ title: item.title || item.name || item.uri, note: clip(item.uri || item.uriTemplate || "", 200), chips: kind === "templates" ? ["template"] : [] }),
@@ -25,7 +29,9 @@ export function resourcesView() {
   const more = h("div", {}, place, outcome.element);
   view.element.querySelector(".list-side").append(more);
   return {
-    element: view.element,
+    ...view,
+    get chosen() { return view.chosen; },
+    show(key) { view.choose(key); },
     choose(uri) {
       if ((state.lists.resources || []).some((item) => item.uri === uri)) {
         view.choose(uri, { focus: true });
@@ -35,8 +41,20 @@ export function resourcesView() {
   };
 }
 
+const render = (found) => h("div", { class: "blocks" }, (found.contents || []).slice(0, 200).map(resourceView));
+
 function read(outcome, uri) {
-  outcome.start("read", { uri }, (found) => h("div", { class: "blocks" }, (found.contents || []).slice(0, 200).map(resourceView)));
+  outcome.start("read", { uri }, render);
+}
+
+/** Show the newest call of a resource, once it is known, and follow it if it runs. */
+function attachLast(outcome, uri) {
+  const attach = () => {
+    const last = outcome.current === null ? lastCall(["read"], uri) : undefined;
+    if (last) outcome.attach(last.key, render);
+  };
+  attach();
+  on("job", attach, outcome.element);
 }
 
 function head(item, extra) {
@@ -84,7 +102,9 @@ function resourceDetail(item) {
     seen = state.changes.length;
     if (news && outcome.element.isConnected && !outcome.element.hidden) read(outcome, item.uri);
   }, outcome.element);
+  attachLast(outcome, item.uri);
   return [head(item), h("div", { class: "row call-actions" }, reader, canWatch ? watchButton(item.uri) : null), outcome.element,
+    historyView({ ops: ["read"], title: item.uri, outcome, render }),
     h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(item, { name: item.name }))];
 }
 
@@ -105,9 +125,12 @@ function templateDetail(item) {
   const fields = names.map((name) => completing({ name, required: true, ref: { type: "ref/resource", uri: item.uriTemplate }, others: () => values,
     oninput: (value) => { values[name] = value; update(); } }));
   update();
+  const fieldsElement = h("div", { class: "fields" }, fields.map((field) => field.element), h("div", { class: "field" }, h("label", { for: uri.id }, "URI"), uri));
+  followDraft(`resources/${item.uriTemplate}`, { element: fieldsElement, peek: () => ({ ...values }) });
+  if (uri.value) attachLast(outcome, uri.value);
   return [head(item, h("span", { class: "chip" }, "template")),
     h("form", { class: "call", novalidate: true, "aria-label": `Read from ${item.name}`, onsubmit: (event) => { event.preventDefault(); read(outcome, uri.value); } },
-      h("div", { class: "fields" }, fields.map((field) => field.element), h("div", { class: "field" }, h("label", { for: uri.id }, "URI"), uri)),
+      fieldsElement,
       h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Read"))),
     outcome.element, h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(item, { name: item.name }))];
 }

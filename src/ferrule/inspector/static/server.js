@@ -1,4 +1,5 @@
 import { button, fill, h, longText, newId, say } from "./dom.js";
+import { followDraft } from "./drafts.js";
 import { jsonView } from "./json.js";
 import { outcomeView } from "./outcome.js";
 import { main, on, state } from "./store.js";
@@ -45,11 +46,11 @@ export function serverView() {
     }
     if (method.value) outcome.start("request", { method: method.value.trim(), params: given }, (found) => jsonView(found));
   };
-  return { element: h("div", { class: "page" }, h("h2", {}, "Server"), facts,
-    h("h3", {}, "Any request"), h("p", { class: "note" }, "Sent as it stands; the envelope of the modern era is added."),
-    h("form", { class: "call", novalidate: true, "aria-label": "Any request", onsubmit: send }, methods,
+  const form = h("form", { class: "call", novalidate: true, "aria-label": "Any request", onsubmit: send }, methods,
       h("div", { class: "field" }, h("label", { for: method.id }, "Method"), method),
       h("div", { class: "field" }, h("label", { for: params.id }, "Params as JSON"), params), problem,
-      h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Send"), button("Ping", () => outcome.start("ping", {}, () => h("p", {}, "It answers."))))),
-    outcome.element) };
+      h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Send"), button("Ping", () => outcome.start("ping", {}, () => h("p", {}, "It answers.")))));
+  followDraft("server/request", { element: form, peek: () => { try { return JSON.parse(params.value); } catch { return undefined; } } });
+  return { element: h("div", { class: "page" }, h("h2", {}, "Server"), facts,
+    h("h3", {}, "Any request"), h("p", { class: "note" }, "Sent as it stands; the envelope of the modern era is added."), form, outcome.element) };
 }

@@ -56,6 +56,8 @@ export function changed(topic) {
 }
 
 export const main = () => state.connections.get("main");
+/** The state of a job as a user sees it: a tool that says that it failed has failed. */
+export const jobState = (job) => (job.state === "done" && job.is_error ? "failed" : job.state);
 export const isOpen = () => main()?.state === "open";
 
 function reset() {
@@ -84,6 +86,7 @@ const TAKE = {
     if (event.name === "main" && event.state === "open" && before?.n !== event.n) setTimeout(loadLists, 0);
   },
   job(event) {
+    if (event.state === "gone") { state.jobs.delete(event.key); return; }
     state.jobs.set(event.key, event);
     if (event.state !== "running" && waiting.has(event.key)) {
       waiting.get(event.key)(event);

@@ -2,7 +2,7 @@ import { call } from "./api.js";
 import { button, duration, fill, h, newId, say } from "./dom.js";
 import { outcomeOf, outcomeView } from "./outcome.js";
 import { resultViews } from "./result.js";
-import { main, on, state } from "./store.js";
+import { jobState, main, on, state } from "./store.js";
 
 const render = ({ result, problem }) => resultViews(result, { problem });
 
@@ -46,8 +46,8 @@ function row(job) {
     element,
     update(now) {
       const isRunning = now.state === "running";
-      const status = now.task?.status || (isRunning ? "starting" : now.state);
-      fill(head, h("strong", {}, say(now.title)), h("span", { class: `state ${isRunning ? status : now.state}` }, status.replace("_", " ")),
+      const status = now.is_error ? "failed" : now.task?.status || (isRunning ? "starting" : now.state);
+      fill(head, h("strong", {}, say(now.title)), h("span", { class: `state ${isRunning ? status : jobState(now)}` }, status.replace("_", " ")),
         h("span", { class: "dim mono" }, now.task_id || ""), h("span", { class: "grow" }), h("span", { class: "dim" }, isRunning ? "" : duration(now.took_ms)));
       const at = now.progress;
       words.textContent = now.task?.message || now.error || "";

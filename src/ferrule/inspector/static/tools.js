@@ -1,21 +1,28 @@
-import { button, clip, fill, h, longText, say } from "./dom.js";
+import { announce, button, clip, copy, fill, h, longText, say } from "./dom.js";
+import { dropDraft, draftOf, followDraft, setDraft } from "./drafts.js";
 import { schemaForm } from "./form.js";
+import { historyView, lastCall } from "./history.js";
 import { jsonView } from "./json.js";
 import { listView } from "./lists.js";
 import { outcomeView } from "./outcome.js";
 import { resultViews } from "./result.js";
-import { describeTool, main } from "./store.js";
+import { linkTo } from "./routes.js";
+import { withoutSecrets } from "./secrets.js";
+import { describeTool, main, on } from "./store.js";
 import { leaveView, pageUri, viewPanel, withoutPageUri } from "./views.js";
 
 const HINTS = { readOnlyHint: "reads only", destructiveHint: "may destroy", idempotentHint: "idempotent", openWorldHint: "open world" };
 
 const BEHIND = "behind search";
+const CALLS = ["call", "task"];
 
 export const hintsOf = (tool) => Object.entries(HINTS).filter(([name]) => tool.annotations?.[name] === true).map(([, words]) => words);
 
-export function toolsView(go) {
+export function toolsView(go, onchoose) {
   return listView({
     label: "Tools",
+    view: "tools",
+    onchoose,
     kinds: ["tools", "behind"],
     keyOf: ({ item }) => item.name,
     describe: ({ kind, item }) => ({ title: item.name, note: clip((item.description || "").split("\n")[0], 140), chips: kind === "behind" ? [BEHIND] : pageUri(item) ? ["view"] : [] }),
@@ -36,7 +43,10 @@ function hiddenDetail(item, go) {
 }
 
 function toolDetail(tool, go, marks = []) {
-  const form = schemaForm(tool.inputSchema);
+  const place = `tools/${tool.name}`;
+  const formPlace = h("div", { class: "form-place" });
+  let form;
+  let draft = null;
   const outcome = outcomeView();
   const view = pageUri(tool) ? viewPanel(tool) : null;
   const support = tool.execution?.taskSupport;
@@ -51,6 +61,7 @@ function toolDetail(tool, go, marks = []) {
   };
   const start = (op) => {
     const value = collect();
+    draft.take();
     if (value === null) return;
     const done = outcome.start(op, { tool: tool.name, arguments: value }, render);
     view?.show(value, done);
@@ -61,14 +72,40 @@ function toolDetail(tool, go, marks = []) {
   const element = h("form", { class: "call", novalidate: true, "aria-label": `Call ${tool.name}`,
     onsubmit: (event) => { event.preventDefault(); start(support === "required" ? "task" : "call"); },
     onkeydown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); start(support === "required" ? "task" : "call"); } } },
-  form.isEmpty ? h("p", { class: "dim" }, "No arguments.") : form.element,
+  formPlace,
   h("div", { class: "row call-actions" },
     h("button", { type: "submit", class: "primary" }, support === "required" ? "Call as task" : "Call"),
     hasTasks && support !== "required" ? button("Call as task", () => start("task")) : null,
     button("In both eras", () => { const value = collect(); if (value !== null) go("eras", { tool: tool.name, arguments: value }); }),
     h("span", { class: "grow" }),
+    button("Copy link", copyLink, { class: "quiet", title: "an address that fills in this form" }),
+    button("Reset", () => { dropDraft(place); makeForm(); announce("The form is as it was at first"); }, { class: "quiet" }),
     h("label", { class: "check" }, isJson, " JSON"),
     h("kbd", { class: "dim", title: "calls" }, "Ctrl Enter")));
+  function makeForm() {
+    isJson.checked = false;
+    form = schemaForm(tool.inputSchema, draftOf(place));
+    fill(formPlace, form.isEmpty ? h("p", { class: "dim" }, "No arguments.") : form.element);
+    draft = followDraft(place, form, { schema: tool.inputSchema, onJson: () => { isJson.checked = true; } });
+  }
+  async function copyLink() {
+    const found = { any: false };
+    const address = linkTo("tools", tool.name, withoutSecrets(form.peek(), tool.inputSchema, found));
+    if (address === null) announce("The arguments are too long for a link");
+    else await copy(address, found.any ? "Link copied, without the secrets" : "Link copied");
+  }
+  const attach = () => {
+    const last = outcome.current === null ? lastCall(CALLS, tool.name) : undefined;
+    if (last) outcome.attach(last.key, render);
+  };
+  makeForm();
+  attach();
+  on("job", attach, outcome.element);
+  const history = historyView({ ops: CALLS, title: tool.name, outcome, render, onedit: (given) => {
+    setDraft(place, given);
+    makeForm();
+    form.element.querySelector("input, select, textarea")?.focus();
+  } });
   return [
     h("header", { class: "detail-head" },
       h("h2", { tabindex: -1 }, say(tool.name)),
@@ -76,7 +113,7 @@ function toolDetail(tool, go, marks = []) {
       [...marks, ...hintsOf(tool)].map((hint) => h("span", { class: "chip" }, hint)),
       support && support !== "forbidden" ? h("span", { class: "chip" }, `task ${support}`) : null),
     tool.description ? h("div", { class: "description" }, longText(tool.description, { class: "text prose" })) : null,
-    element, view?.element, outcome.element,
+    element, view?.element, outcome.element, history,
     h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(tool, { name: tool.name })),
   ];
 }

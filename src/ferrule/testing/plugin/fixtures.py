@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from ferrule.client.sync import SyncClient
     from ferrule.testing.calls.call_sequence import CallSequence
 
-__all__ = ["async_client", "calls", "client", "load_server", "mcp_mode", "pytest_generate_tests", "server"]
+__all__ = [
+    "async_client",
+    "calls",
+    "client",
+    "client_options",
+    "load_server",
+    "mcp_mode",
+    "pytest_generate_tests",
+    "server",
+]
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
@@ -43,20 +52,29 @@ def server(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def client(server: Any, mcp_mode: str) -> Iterator[SyncClient]:
+def client_options() -> dict[str, Any]:
+    """Further options of `client` and `async_client`, such as ``elicitation_handler``, which answers questions.
+
+    Empty; a project defines a fixture of this name, and a test parametrizes it.
+    """
+    return {}
+
+
+@pytest.fixture
+def client(server: Any, mcp_mode: str, client_options: dict[str, Any]) -> Iterator[SyncClient]:
     """A connected `SyncClient` of the server, in each revision of ``ferrule_modes``."""
     from ferrule.client.sync import SyncClient
 
-    with SyncClient(server, mode=mcp_mode) as made:
+    with SyncClient(server, mode=mcp_mode, **client_options) as made:
         yield made
 
 
 @pytest.fixture
-def async_client(server: Any, mcp_mode: str) -> Client:
+def async_client(server: Any, mcp_mode: str, client_options: dict[str, Any]) -> Client:
     """A `Client` of the server that is not connected: ``async with async_client as client:``."""
     from ferrule.client.client import Client
 
-    return Client(server, mode=mcp_mode)
+    return Client(server, mode=mcp_mode, **client_options)
 
 
 @pytest.fixture
