@@ -41,7 +41,7 @@ export function announce(text) {
 /** Arrow keys, Home and End move among the items of a list; only one of them is in the tab order. */
 export function roving(list, selector, { horizontal = false, onmove } = {}) {
   list.addEventListener("keydown", (event) => {
-    const items = [...list.querySelectorAll(selector)];
+    const items = [...list.querySelectorAll(selector)].filter((item) => item.checkVisibility()); // not inside what is folded
     const at = items.indexOf(document.activeElement);
     if (at < 0) return;
     const keys = horizontal ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
