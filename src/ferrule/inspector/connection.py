@@ -35,7 +35,9 @@ class _TracedStdioChannel(StdioChannel):
 
     def __init__(self, process: ServerProcess, trace: ConnectionTrace, **options: Any) -> None:
         self.process = process
-        streams = TracedOutput(process.read_stream, trace), TracedInput(process.write_stream, trace)
+        output = TracedOutput(process.read_stream, trace)
+        process.read_stream.decode = output.decode
+        streams = output, TracedInput(process.write_stream, trace)
         StreamChannel.__init__(self, *streams, **options)
 
 

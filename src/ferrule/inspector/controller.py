@@ -27,6 +27,7 @@ from ferrule.inspector.questions import PendingQuestions
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
 from ferrule.inspector.trace import ConnectionTrace, MessageStore
+from ferrule.inspector.values import check_value
 from ferrule.inspector.views import Views
 from ferrule.transports.background import Background, BackgroundTask
 from ferrule.wire.codec import Encoded, encode_str, to_builtins
@@ -88,6 +89,7 @@ class InspectorController:
         self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "answer": self._answer,
             "cancel": self._cancel,
+            "check": _check,
             "clear": self._clear,
             "complete": self._complete,
             "connect": self._connect,
@@ -502,6 +504,10 @@ class InspectorController:
             _, subscription, following = found
             await subscription.aclose()
             following.cancel()
+
+
+async def _check(body: Mapping[str, Any]) -> Any:
+    return check_value(body)
 
 
 def _read_headers(text: str) -> dict[str, str]:

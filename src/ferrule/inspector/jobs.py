@@ -19,6 +19,7 @@ from ferrule.client.calls.tasks import TaskCancelled, TaskHandle, TaskState
 from ferrule.client.errors import InvalidToolOutput
 from ferrule.client.groups.behind_search import definition_behind_search, tools_behind_search
 from ferrule.inspector.skills import list_skills, read_skill_file
+from ferrule.inspector.values import as_received
 from ferrule.inspector.views import describe_page
 from ferrule.protocol.errors import MCPError
 from ferrule.protocol.secret_forms import mask_secrets
@@ -186,7 +187,7 @@ class Jobs:
         state = "cancelled"
         try:
             result = await OPERATIONS[job.op](self, job, client, job.params)
-            job.outcome = encode(result)
+            job.outcome = encode(self._as_received(job, result))
             job.is_error = job.op in ("call", "task", "found_task") and bool(result["result"].get("isError"))
             state = "done"
         except anyio.get_cancelled_exc_class():
@@ -207,6 +208,15 @@ class Jobs:
         job.took_ms = round(self._feed.now_ms() - job.started_ms, 3)
         job.ended.set()
         self.publish(job)
+
+    def _as_received(self, job: Job, outcome: Any) -> Any:
+        if job.op not in ("call", "task", "found_task", "read", "prompt", "request"):
+            return outcome
+        kept = (self._store.get(number) for number in range(job.first + 1, self._store.last + 1))
+        messages = [found[0] for found in kept if found is not None]
+        if job.op in ("call", "task", "found_task"):
+            return {**outcome, "result": as_received(outcome["result"], messages)}
+        return as_received(outcome, messages)
 
     def note_answer(self, connection: str, method: str, answer: Any) -> None:
         """Add an answer of the page to the job that runs on that connection; ignored if several run there."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.inspector.target import import_of, shown_path
+from ferrule.inspector.values import decode_any_number
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, NAME_PARAMS, PROTOCOL_VERSION_KEY
-from ferrule.wire.codec import decode, encode_str
+from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.headers import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -215,6 +217,10 @@ def _on_one_line(value: Any) -> str:
         return "{" + ", ".join(f"{_on_one_line(key)}: {_on_one_line(item)}" for key, item in value.items()) + "}"
     if is_list(value):
         return "[" + ", ".join(_on_one_line(item) for item in value) + "]"
+    if isinstance(value, Encoded):  # a number that Python writes in another way: the nearest one that it has
+        value = float(bytes(value))
+    if isinstance(value, float) and not isfinite(value):
+        return f'float("{value}")'
     text = repr(value)  # escapes what cannot be seen, so direction marks and the like stay visible in code
     if isinstance(value, str) and text[0] == "'" and '"' not in value:
         return f'"{text[1:-1]}"'
@@ -269,7 +275,7 @@ def _subject(op: str, params: Mapping[str, Any]) -> str:
 
 
 def _expectations(op: str, job: Job | None) -> list[str]:
-    outcome: Any = decode(job.outcome) if job is not None and job.state == "done" else None
+    outcome: Any = decode_any_number(job.outcome) if job is not None and job.state == "done" else None
     if outcome is None:
         return ["assert result is not None"]
     if op in ("call", "task"):

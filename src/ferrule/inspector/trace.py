@@ -14,9 +14,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ferrule.inspector.values import decode_any_number
 from ferrule.kernel.dispatch import StreamMessage
 from ferrule.transports.http.backend import HttpClient, HttpClientRequest, HttpResponse
-from ferrule.wire.codec import decode, encode, encode_str, to_builtins
+from ferrule.wire.codec import encode, encode_str, to_builtins
 from ferrule.wire.faults import DecodeError
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.sse import EventReader, ServerSentEvent
@@ -123,7 +124,7 @@ class ConnectionTrace:
     def note_text(self, direction: Direction, text: bytes, *, of: int | None = None, **http: Any) -> int:
         """Record a message as it was received, as `note` does; text that is not JSON is recorded as raw text."""
         try:
-            message = decode(text)
+            message = decode_any_number(text)
         except DecodeError:
             return self._keep(direction, encode(text[:65536].decode("utf-8", "replace")), {"what": "raw"}, http or None)
         return self.note(direction, message, text=text, of=of, **http)
@@ -240,11 +241,22 @@ def _subject(params: Any) -> dict[str, Any]:
 
 
 class TracedOutput:
-    """A read stream that records what it returns."""
+    """A read stream that records what it returns, or the lines of a process as they were written.
+
+    A number that is too large for a double is passed on as infinity: the page shows its text, and the call ends.
+    """
 
     def __init__(self, stream: Any, trace: ConnectionTrace) -> None:
         self._stream = stream
         self._trace = trace
+        self._is_recorded = False
+
+    def decode(self, line: bytes) -> Any:
+        """Record a line, and return its JSON value; in place of `ServerOutput.decode` of a process."""
+        self._trace.note_text("in", line)
+        message = decode_any_number(line)
+        self._is_recorded = True
+        return message
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this for attributes of the stream that this class does not define.
@@ -252,7 +264,10 @@ class TracedOutput:
 
     async def receive(self) -> Any:
         """Return the next item of the wrapped stream."""
+        self._is_recorded = False
         item = await self._stream.receive()
+        if self._is_recorded:
+            return item
         if isinstance(item, Exception):
             self._trace.note_text("in", str(item).encode())
         else:
@@ -271,7 +286,7 @@ class TracedInput:
 
     async def send(self, item: Any, /) -> None:
         """Record the item and send it to the wrapped stream."""
-        self._trace.note("out", to_builtins(item.message if isinstance(item, StreamMessage) else item))
+        self._trace.note_text("out", encode(item.message if isinstance(item, StreamMessage) else item))
         await self._stream.send(item)
 
     async def aclose(self) -> None:

@@ -24,9 +24,10 @@ from ferrule.inspector.access import AccessCheck, AccessRefused, check_host, pag
 from ferrule.inspector.controller import InspectorController
 from ferrule.inspector.errors import BadCall
 from ferrule.inspector.target import InspectedTarget
+from ferrule.inspector.values import decode_exactly
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
 from ferrule.transports.asgi.replies import Receive, Send, send_body
-from ferrule.wire.codec import decode, encode
+from ferrule.wire.codec import encode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.json_types import is_mapping
 from ferrule.wire.sse import COMMENT, encode_event
@@ -208,7 +209,7 @@ async def _read_json(headers: Mapping[str, str], receive: Receive) -> Mapping[st
         raise BodyTooLarge(has_more=True)
     body = await read_body(receive, b"", MAX_BODY_BYTES)
     try:
-        given: Any = decode(body) if body else {}
+        given: Any = decode_exactly(body) if body else {}
     except DecodeError as error:
         raise AccessRefused(400, f"The body is not JSON: {error}") from error
     if not is_mapping(given):

@@ -36,6 +36,7 @@ __all__ = [
     "encode",
     "encode_str",
     "is_path_class",
+    "number_decoder",
     "plain_decoder",
     "plain_encode",
     "to_builtins",
@@ -107,6 +108,25 @@ def _check_depth(data: bytes | bytearray | memoryview | str) -> None:
         data = data.tobytes()
     if may_be_too_deep(data) and is_deeper(data):
         raise DecodeError(_TOO_DEEP)
+
+
+def number_decoder(number: Callable[[str], Any]) -> Callable[[bytes], Any]:
+    """Return a function as `decode` that does not judge the range of numbers with a fraction or an exponent.
+
+    Args:
+        number: called with the text of each such number; what it returns takes its place.
+    """
+    read = msgspec.json.Decoder(float_hook=number).decode
+
+    def read_numbers(data: bytes) -> Any:
+        if len(data) > MAX_DEPTH:
+            _check_depth(data)
+        try:
+            return read(data)
+        except Exception:
+            return decode(data)  # accepts lone surrogates, or raises the precise error
+
+    return read_numbers
 
 
 def decoder(type_: type[T]) -> Callable[[bytes | bytearray | memoryview | str], T]:

@@ -1,13 +1,14 @@
 """Validates values against a JSON Schema that a server sent, with bounded work.
 
 ``jsonschema-rs`` validates. Its work is estimated first (`ferrule.protocol.schema_work`), regular expressions run in an
-engine with linear time where it supports them, and only the first problem is reported: a list of all problems took 12 s
-and 1 GB for 200,000 wrong entries.
+engine with linear time where it supports them, and all problems are listed for small values only: a list of all took
+12 s and 1 GB for 200,000 wrong entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 from ferrule.protocol.schema_work import SchemaTooCostly, SchemaWork
@@ -17,6 +18,8 @@ __all__ = ["SchemaCheck"]
 _MAX_EXPLAINED: Final = 10_000
 """Maximum number of evaluations for which a problem is described: a failed choice describes all of its branches
 (7 kB each, measured)."""
+_MAX_LISTED: Final = 1_000
+"""As `_MAX_EXPLAINED`, for a value of which all problems are listed."""
 _PATTERN_BYTES: Final = 256 * 1024
 """Maximum size of one compiled regular expression, and of its memory while it runs, in bytes each."""
 _MAX_BACKTRACKS: Final = 10_000
@@ -51,20 +54,32 @@ class SchemaCheck:
         Raises:
             SchemaTooCostly: the validation takes too many evaluations, or the value is nested too deep.
         """
+        found = self.problems(value, 1)
+        return (path_text(found[0][0]), found[0][1]) if found else None
+
+    def problems(self, value: Any, most: int) -> list[tuple[list[str | int], str]]:
+        """Return path and description of at most ``most`` problems; of a large value, only of the first one.
+
+        Raises:
+            SchemaTooCostly: the validation takes too many evaluations, or the value is nested too deep.
+        """
         import jsonschema_rs
 
         evaluations = self._work.evaluations(value)
         try:
             if self._validator.is_valid(value):
-                return None
+                return []
             if evaluations > _MAX_EXPLAINED:
-                return "$", "it does not fit (too large to say where)"
+                return [([], "it does not fit (too large to say where)")]
+            if most > 1 and evaluations <= _MAX_LISTED:
+                errors = islice(self._validator.iter_errors(value), most)
+                return [(list(error.instance_path), error.message) for error in errors]
             self._validator.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return path_text(error.instance_path), error.message
+            return [(list(error.instance_path), error.message)]
         except ValueError as error:  # its limit of nesting
             raise SchemaTooCostly(f"the value is nested too deep for the validator ({error})") from error
-        return None
+        return []
 
 
 def path_text(parts: Iterable[Any]) -> str:

@@ -1,5 +1,7 @@
 // Access to the inspector's API: one POST per action, one stream of events, the token in a header.
 
+import { parseExact } from "./exact.js";
+
 const KEPT = "ferrule-token";
 const HEADER = "x-ferrule-token";
 
@@ -45,6 +47,9 @@ export class ApiError extends Error {
   }
 }
 
+// Answers whose numbers come from the inspected server.
+const EXACT = new Set(["outcome", "message"]);
+
 export async function call(action, body = {}) {
   let response;
   try {
@@ -59,7 +64,7 @@ export async function call(action, body = {}) {
   } catch {
     throw new ApiError(0, "ferrule dev does not answer: was it ended?");
   }
-  const answer = await response.json();
+  const answer = EXACT.has(action) ? parseExact(await response.text()) : await response.json();
   if (!response.ok) throw new ApiError(response.status, answer.error || `status ${response.status}`);
   return answer;
 }
@@ -101,5 +106,5 @@ async function read(body, take) {
 }
 
 function handle(line, take) {
-  if (line.startsWith("data: ")) take(JSON.parse(line.slice(6)));
+  if (line.startsWith("data: ")) take((line.startsWith("data: {\"kind\":\"question\"") ? parseExact : JSON.parse)(line.slice(6)));
 }

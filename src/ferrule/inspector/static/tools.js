@@ -66,7 +66,7 @@ function toolDetail(tool, go, marks = []) {
     const done = outcome.start(op, { tool: tool.name, arguments: value }, render);
     view?.show(value, done);
   };
-  const isJson = h("input", { type: "checkbox", onchange: (event) => form.showJson(event.target.checked) });
+  const isJson = h("input", { type: "checkbox", onchange: (event) => { event.target.checked = form.showJson(event.target.checked); } });
   // In 2025-11-25 a tool says whether it can be a task; in the modern era the server decides at the call.
   const hasTasks = main()?.has_tasks && support !== "forbidden" && (support !== undefined || main().is_modern);
   const element = h("form", { class: "call", novalidate: true, "aria-label": `Call ${tool.name}`,

@@ -1,5 +1,6 @@
 // The host of one view (MCP Apps 2026-01-26): the messages between its script, the proxy page around it and the server.
 
+import { plain } from "./exact.js";
 import { call } from "./api.js";
 import { clip } from "./dom.js";
 import { run, state } from "./store.js";
@@ -106,7 +107,7 @@ export class ViewHost {
   // -- messages to the view ------------------------------------------------------------------------------------------
 
   post(body) {
-    const message = { jsonrpc: "2.0", ...body };
+    const message = plain({ jsonrpc: "2.0", ...body }); // a view knows the numbers of JavaScript only
     this.frame.contentWindow?.postMessage(message, this.origin);
     if (message.method?.startsWith(`${NOTICE}sandbox-`)) return;
     this.on.message("host", message);

@@ -420,9 +420,15 @@ class ServerProcess:
 
 
 class ServerOutput:
-    """The messages that a server writes to its stdout."""
+    """The messages that a server writes to its stdout.
+
+    Attributes:
+        decode: returns the JSON value of a line, or raises `DecodeError`; may be replaced before the first `receive`,
+            by a program that records the lines.
+    """
 
     def __init__(self, process: ServerProcess, reader: FrameReader) -> None:
+        self.decode: Callable[[bytes], Any] = decode
         self._process = process
         self._reader = reader
         self._frames = reader.frames
@@ -447,7 +453,7 @@ class ServerOutput:
                 self._warn_once("longer than max_message_bytes", f"{frame.size} bytes and more")
                 continue
             try:
-                message: Any = decode(frame)
+                message: Any = self.decode(frame)
             except DecodeError as error:
                 self._warn_once("not JSON", f"{frame[:_QUOTE_BYTES]!r} ({error})")
                 message = None if self._has_answered else _answer_behind(frame)
