@@ -29,11 +29,11 @@ def test_what_is_behind_a_search_is_listed_and_called(browser: Any, mode: str) -
     """Its form is made of the definition that is asked for when it is chosen; its questions come as ever."""
     with developing(WAREHOUSE, "--mode", mode) as dev, watching(browser, dev.url) as watched:
         page = watched.page
-        expect(page.locator(".list-head .dim").first).to_have_text("1205")
-        expect(page.locator('.item[data-key="search_tools"] .chip')).to_have_count(0)
-        expect(page.locator(".list-side .items").first).to_contain_text("205 more: filter them")
+        expect(page.locator(".list-head .dim").first).to_have_text("1,205")
+        expect(page.locator('.item[data-key="search_tools"] .chip', has_text="behind")).to_have_count(0)
+        expect(page.locator(".list-side .items").first).to_contain_text("Show 200 more of 1,105")
         page.get_by_label("Filter tools").fill("weigh")
-        expect(page.locator('.item[data-key="weigh"] .chip')).to_have_text("behind search")
+        expect(page.locator('.item[data-key="weigh"] .chip').first).to_have_text("behind search")
         choose(page, "weigh")
         page.get_by_label("grams", exact=True).fill("21")
         page.get_by_label("pieces", exact=True).fill("2")

@@ -4,6 +4,7 @@
 // within a bound, and without fields that are secrets. The controls are kept as they are, invalid input included, and
 // the value beside them: it is used where the schema has changed meanwhile.
 
+import { parseExact } from "./exact.js";
 import { withoutSecrets } from "./secrets.js";
 import { serverName } from "./routes.js";
 
@@ -27,7 +28,7 @@ addEventListener("pagehide", flushAll);
 
 function stored() {
   try {
-    const found = JSON.parse(sessionStorage.getItem(KEY) || "[]");
+    const found = parseExact(sessionStorage.getItem(KEY) || "[]");
     return Array.isArray(found) ? found.filter((each) => Array.isArray(each) && typeof each[0] === "string" && each[1] && typeof each[1] === "object") : [];
   } catch {
     return [];

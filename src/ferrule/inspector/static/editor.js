@@ -94,7 +94,7 @@ export function jsonEditor(schema, value) {
       h("div", { class: "caption" }, h("label", { for: id, class: "field-name" }, "Arguments as JSON"), h("span", { class: "grow" }), button("Indent", indent, { class: "small" })),
       h("div", { class: "editor-box" }, gutter, area), problem, about),
     focus: () => area.focus(),
-    peek() { try { return parseExact(area.value); } catch { return {}; } },
+    peek() { try { return parseExact(area.value.trim() || "{}"); } catch { return area.value; } },
     /** The text, which need not be JSON. */
     get text() { return area.value; },
     set text(text) { area.value = text; number(); check(); },

@@ -9,8 +9,9 @@ import { clip, h, visible } from "./dom.js";
 
 export const MAX_CHARACTERS = 100_000;
 const MAX_NESTING = 6;
-const MAX_BLOCKS = 4000;
+const MAX_BLOCKS = 2000;
 const MAX_CELLS = 5000;
+const MAX_SPANS = 5000;
 const REACH = 2000;
 const INLINE_DEPTH = 4;
 
@@ -32,7 +33,7 @@ const isDelimiter = (line) => line.length < 2000 && line.includes("-") && line.i
 
 /** An element with the Markdown of a text. */
 export function markdownView(text) {
-  const left = { blocks: MAX_BLOCKS, cells: MAX_CELLS };
+  const left = { blocks: MAX_BLOCKS, cells: MAX_CELLS, spans: MAX_SPANS };
   const lines = clip(text, MAX_CHARACTERS).replace(/\r\n?/g, "\n").split("\n");
   return h("div", { class: "markdown", dir: "auto" }, blocks(lines, 0, left));
 }
@@ -43,7 +44,7 @@ function blocks(lines, depth, left) {
   const made = [];
   let paragraph = [];
   const close = () => {
-    if (paragraph.length) made.push(h("p", { dir: "auto" }, inline(paragraph.join("\n"))));
+    if (paragraph.length) made.push(h("p", { dir: "auto" }, inline(paragraph.join("\n"), left)));
     paragraph = [];
   };
   for (let at = 0; at < lines.length;) {
@@ -76,12 +77,12 @@ function blockAt(lines, at, depth, left, isInParagraph) {
   if (fence) return code(lines, at, fence);
   const heading = HEADING.exec(line);
   // Headings of a server begin below those of the page.
-  if (heading) return { element: h(`h${Math.min(6, heading[1].length + 2)}`, { dir: "auto" }, inline((heading[2] || "").replace(/\s+#+\s*$/, ""))), next: at + 1 };
+  if (heading) return { element: h(`h${Math.min(6, heading[1].length + 2)}`, { dir: "auto" }, inline((heading[2] || "").replace(/[ \t]+#+[ \t]*$/, ""), left)), next: at + 1 };
   if (RULE.test(line)) return { element: h("hr"), next: at + 1 };
   if (depth < MAX_NESTING && /^ {0,3}>/.test(line)) return quote(lines, at, depth, left);
   const item = LIST.exec(line);
   if (item && depth < MAX_NESTING && !(isInParagraph && /^\d/.test(item[2]) && parseInt(item[2], 10) !== 1)) return list(lines, at, item, depth, left);
-  if (line.includes("|") && at + 1 < lines.length && isDelimiter(lines[at + 1]) && cells(line).length === cells(lines[at + 1]).length) return table(lines, at, left);
+  if (left.cells > 0 && line.includes("|") && at + 1 < lines.length && isDelimiter(lines[at + 1]) && cells(line).length === cells(lines[at + 1]).length) return table(lines, at, left);
   if (!isInParagraph && /^(?: {4}|\t)/.test(line)) {
     let next = at;
     while (next < lines.length && (/^(?: {4}|\t)/.test(lines[next]) || !lines[next].trim())) next += 1;
@@ -133,6 +134,8 @@ function list(lines, at, first, depth, left) {
       next += 1;
     }
     items.push(inside);
+    left.blocks -= 1;
+    if (left.blocks < 0) break;
     if (next + 1 < lines.length && !lines[next].trim() && LIST.test(lines[next + 1])) next += 1;
   }
   const start = isOrdered ? parseInt(first[2], 10) : 1;
@@ -170,7 +173,7 @@ function table(lines, at, left) {
     rows.push(cells(lines[next]));
     next += 1;
   }
-  const row = (tag, found) => h("tr", {}, names.map((_, column) => h(tag, { class: sides[column], scope: tag === "th" ? "col" : undefined, dir: "auto" }, inline((found[column] || "").trim()))));
+  const row = (tag, found) => h("tr", {}, names.map((_, column) => h(tag, { class: sides[column], scope: tag === "th" ? "col" : undefined, dir: "auto" }, inline((found[column] || "").trim(), left))));
   return { element: h("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": "Table" }, h("table", {}, h("thead", {}, row("th", names)), h("tbody", {}, rows.map((found) => row("td", found))))), next };
 }
 
@@ -179,13 +182,15 @@ function table(lines, at, left) {
 const MARKS = [["**", "strong"], ["__", "strong"], ["~~", "del"], ["*", "em"], ["_", "em"]];
 const isWord = (character) => character !== undefined && /[\p{L}\p{N}]/u.test(character);
 
-function inline(text, depth = 0) {
+/** The elements of a text; `place` has the depth, and whether it is the label of a link, which has no links inside. */
+function inline(text, left, place = { depth: 0, isLabel: false }) {
   const made = [];
   let plain = "";
   const flush = () => { if (plain) made.push(visible(plain)); plain = ""; };
   for (let at = 0; at < text.length;) {
-    const found = depth <= INLINE_DEPTH ? special(text, at, depth) : null;
+    const found = left.spans > 0 && place.depth <= INLINE_DEPTH ? special(text, at, left, place) : null;
     if (found) {
+      left.spans -= 1;
       flush();
       made.push(found.element);
       at = found.next;
@@ -202,17 +207,18 @@ function inline(text, depth = 0) {
 }
 
 /** What a mark at a place begins; null if it is only a character. */
-function special(text, at, depth) {
+function special(text, at, left, place) {
   const sign = text[at];
   if (sign === "`") return codeSpan(text, at);
-  if (sign === "[" || (sign === "!" && text[at + 1] === "[")) return link(text, at, depth);
-  if (sign === "<") return autolink(text, at, /^<((?:https?:\/\/|mailto:)[^\s<>]{1,1000})>/);
-  if (sign === "h" && text.startsWith("http", at) && !isWord(text[at - 1])) return autolink(text, at, /^(https?:\/\/[^\s<>"'`|\\^{}\p{C}]{1,1000})/u);
+  const isLink = sign === "[" || (sign === "!" && text[at + 1] === "[");
+  if (isLink) return place.isLabel ? null : link(text, at, left, place);
+  if (sign === "<") return place.isLabel ? null : autolink(text, at, /^<((?:https?:\/\/|mailto:)[^\s<>]{1,1000})>/);
+  if (sign === "h" && !place.isLabel && text.startsWith("http", at) && !isWord(text[at - 1])) return autolink(text, at, /^(https?:\/\/[^\s<>"'`|\\^{}\p{C}]{1,1000})/u);
   if (sign !== "*" && sign !== "_" && sign !== "~") return null;
   for (const [mark, tag] of MARKS) {
     if (!text.startsWith(mark, at) || /\s/.test(text[at + mark.length] || " ") || (sign === "_" && isWord(text[at - 1]))) continue;
     const end = endOf(text, at + mark.length, mark);
-    if (end > 0) return { element: h(tag, {}, inline(text.slice(at + mark.length, end), depth + 1)), next: end + mark.length };
+    if (end > 0) return { element: h(tag, {}, inline(text.slice(at + mark.length, end), left, { ...place, depth: place.depth + 1 })), next: end + mark.length };
   }
   return null;
 }
@@ -239,7 +245,7 @@ function codeSpan(text, at) {
   return null;
 }
 
-function link(text, at, depth) {
+function link(text, at, left, place) {
   const isPicture = text[at] === "!";
   const start = at + (isPicture ? 2 : 1);
   const middle = text.indexOf("](", start);
@@ -248,7 +254,7 @@ function link(text, at, depth) {
   if (inside.includes("[") && !isPicture && !inside.includes("![")) return null;
   const found = /^\]\(\s*<?([^\s<>()]{0,1500}(?:\([^\s<>()]{0,500}\)[^\s<>()]{0,500}){0,3})>?(?:\s+(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?\s*\)/.exec(text.slice(middle, middle + 3000));
   if (!found) return null;
-  const shown = isPicture ? ["picture: ", visible(inside || "without a text")] : inline(inside, depth + 2);
+  const shown = isPicture ? ["picture: ", visible(inside || "without a text")] : inline(inside, left, { depth: place.depth + 1, isLabel: true });
   return { element: target(found[1], shown, inside), next: middle + found[0].length };
 }
 

@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { announce, button, clip, fill, h, longText, newId, say } from "./dom.js";
+import { parseExact } from "./exact.js";
 import { schemaForm } from "./form.js";
 import { jsonView } from "./json.js";
 import { blockView, uriView } from "./result.js";
@@ -118,7 +119,7 @@ function sampling(asked, answer) {
     accept() {
       if (tool.value !== "") {
         let input = {};
-        try { input = JSON.parse(text.value || "{}"); } catch { text.setAttribute("aria-invalid", "true"); text.focus(); return; }
+        try { input = parseExact(text.value || "{}"); } catch { text.setAttribute("aria-invalid", "true"); text.focus(); return; }
         answer({ role: "assistant", model: model.value || "inspector", stopReason: "toolUse",
           content: { type: "tool_use", id: newId("use"), name: tools[Number(tool.value)].name, input } });
         return;

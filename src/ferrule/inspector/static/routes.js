@@ -1,6 +1,8 @@
 // The address of what is shown: #tools/NAME, and #tools/NAME?args={…} to fill in a form. Opening an address never calls
 // anything. It may come from anywhere: its length is bounded, and its arguments are an object or nothing.
 
+import { parseExact } from "./exact.js";
+
 export const MAX_LINK_CHARS = 16 * 1024;
 
 const given = new URL(location.href).searchParams.get("server") || "";
@@ -21,7 +23,7 @@ export function readRoute(hash = location.hash) {
   const text = query === undefined ? null : new URLSearchParams(query).get("args");
   if (text === null) return made;
   try {
-    const args = JSON.parse(text);
+    const args = parseExact(text);
     if (args === null || typeof args !== "object" || Array.isArray(args)) throw new Error("no object");
     return { ...made, args };
   } catch {

@@ -1,5 +1,6 @@
 import { button, fill, h, longText, newId, say } from "./dom.js";
 import { followDraft } from "./drafts.js";
+import { parseExact } from "./exact.js";
 import { jsonView } from "./json.js";
 import { outcomeView } from "./outcome.js";
 import { main, on, state } from "./store.js";
@@ -36,7 +37,7 @@ export function serverView() {
     event.preventDefault();
     let given;
     try {
-      given = params.value.trim() ? JSON.parse(params.value) : {};
+      given = params.value.trim() ? parseExact(params.value) : {};
       problem.hidden = true;
     } catch (error) {
       problem.hidden = false;
@@ -50,7 +51,7 @@ export function serverView() {
       h("div", { class: "field" }, h("label", { for: method.id }, "Method"), method),
       h("div", { class: "field" }, h("label", { for: params.id }, "Params as JSON"), params), problem,
       h("div", { class: "row call-actions" }, h("button", { type: "submit", class: "primary" }, "Send"), button("Ping", () => outcome.start("ping", {}, () => h("p", {}, "It answers.")))));
-  followDraft("server/request", { element: form, peek: () => { try { return JSON.parse(params.value); } catch { return undefined; } } });
+  followDraft("server/request", { element: form, peek: () => { try { return parseExact(params.value); } catch { return undefined; } } });
   return { element: h("div", { class: "page" }, h("h2", {}, "Server"), facts,
     h("h3", {}, "Any request"), h("p", { class: "note" }, "Sent as it stands; the envelope of the modern era is added."), form, outcome.element) };
 }

@@ -1,22 +1,19 @@
-import { announce, button, clip, copy, fill, h, longText, say } from "./dom.js";
+import { announce, button, clip, copy, fill, h, say } from "./dom.js";
 import { dropDraft, draftOf, followDraft, setDraft } from "./drafts.js";
 import { schemaForm } from "./form.js";
 import { historyView, lastCall } from "./history.js";
 import { jsonView } from "./json.js";
-import { listView } from "./lists.js";
+import { chipView, listView } from "./lists.js";
 import { outcomeView } from "./outcome.js";
-import { resultViews } from "./result.js";
+import { resultViews, textView } from "./result.js";
 import { linkTo } from "./routes.js";
 import { withoutSecrets } from "./secrets.js";
 import { describeTool, main, on } from "./store.js";
+import { hintChips, rowChips, titleOf } from "./toolfacts.js";
 import { leaveView, pageUri, viewPanel, withoutPageUri } from "./views.js";
-
-const HINTS = { readOnlyHint: "reads only", destructiveHint: "may destroy", idempotentHint: "idempotent", openWorldHint: "open world" };
 
 const BEHIND = "behind search";
 const CALLS = ["call", "task"];
-
-export const hintsOf = (tool) => Object.entries(HINTS).filter(([name]) => tool.annotations?.[name] === true).map(([, words]) => words);
 
 export function toolsView(go, onchoose) {
   return listView({
@@ -25,7 +22,8 @@ export function toolsView(go, onchoose) {
     onchoose,
     kinds: ["tools", "behind"],
     keyOf: ({ item }) => item.name,
-    describe: ({ kind, item }) => ({ title: item.name, note: clip((item.description || "").split("\n")[0], 140), chips: kind === "behind" ? [BEHIND] : pageUri(item) ? ["view"] : [] }),
+    describe: ({ kind, item }) => ({ title: item.name, subtitle: titleOf(item), note: clip((item.description || "").split("\n")[0], 140),
+      chips: [...(kind === "behind" ? [BEHIND] : pageUri(item) ? ["view"] : []), ...rowChips(item)] }),
     detail: ({ kind, item }) => kind === "behind" ? hiddenDetail(item, go) : toolDetail(item, go),
     empty: "This server offers no tools.",
     identity: ({ kind, item }) => ({ kind, item: withoutPageUri(item) }),
@@ -109,10 +107,10 @@ function toolDetail(tool, go, marks = []) {
   return [
     h("header", { class: "detail-head" },
       h("h2", { tabindex: -1 }, say(tool.name)),
-      tool.title && tool.title !== tool.name ? h("span", { class: "dim" }, say(tool.title)) : null,
-      [...marks, ...hintsOf(tool)].map((hint) => h("span", { class: "chip" }, hint)),
+      titleOf(tool) ? h("span", { class: "detail-title" }, say(titleOf(tool))) : null,
+      [...marks, ...hintChips(tool)].map(chipView),
       support && support !== "forbidden" ? h("span", { class: "chip" }, `task ${support}`) : null),
-    tool.description ? h("div", { class: "description" }, longText(tool.description, { class: "text prose" })) : null,
+    tool.description ? h("div", { class: "description" }, textView(String(tool.description), { isProse: true })) : null,
     element, view?.element, outcome.element, history,
     h("details", { class: "schemas" }, h("summary", {}, "Definition"), jsonView(tool, { name: tool.name })),
   ];
