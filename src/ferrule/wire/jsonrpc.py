@@ -31,6 +31,7 @@ __all__ = [
     "JsonRpcRequest",
     "JsonRpcResponse",
     "RequestId",
+    "WholeResponse",
     "decode_message",
     "encode_error",
     "encode_notification",
@@ -277,11 +278,17 @@ def decode_message(data: bytes | bytearray | memoryview | str) -> JsonRpcMessage
     return parse_message(decode(data))
 
 
+class WholeResponse(bytes):
+    """An encoded response with its id, in the place of a result."""
+
+
 def encode_response(id: RequestId, result: Any) -> bytes:
-    """Return an encoded result response; ``result`` is a Struct, a mapping or `Encoded`.
+    """Return an encoded result response; ``result`` is a Struct, a mapping, `Encoded` or a `WholeResponse`.
 
     An `Encoded` result is inserted unchanged: its depth was checked when it was encoded.
     """
+    if type(result) is WholeResponse:
+        return result
     if type(result) is Encoded:
         return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', result, b"}"))
     return encode({"jsonrpc": "2.0", "id": id, "result": result})

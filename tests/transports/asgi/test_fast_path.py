@@ -21,12 +21,12 @@ MODERN = "2026-07-28"
 
 async def post(app: Any, body: bytes, **more: str | None) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Status, headers and body of the answer to one POST; a header of ``None`` is left out."""
-    sent = await exchange(app, body, **more)
+    sent = await exchange(app, body, None, **more)
     return sent[0]["status"], sent[0]["headers"], b"".join(message.get("body", b"") for message in sent[1:])
 
 
-async def exchange(app: Any, body: bytes, **more: str | None) -> list[Any]:
-    """The ASGI messages that answer one POST."""
+async def exchange(app: Any, body: bytes, sent: list[Any] | None, **more: str | None) -> list[Any]:
+    """The ASGI messages that answer one POST; they are appended to ``sent`` as they come."""
     headers: dict[str, str | None] = {
         "host": "127.0.0.1:8000",
         "content-type": "application/json",
@@ -44,7 +44,7 @@ async def exchange(app: Any, body: bytes, **more: str | None) -> list[Any]:
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items() if value is not None],
         "client": ("127.0.0.1", 5000),
     }
-    sent: list[Any] = []
+    sent = [] if sent is None else sent
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:
@@ -337,7 +337,7 @@ def test_a_large_answer_is_sent_piece_by_piece(size: int) -> None:
         async def long(size: int) -> str:
             return 'ä"' * (size // 2)
 
-        sent = asyncio.run(exchange(endpoint(app), call("long", {"size": size}), mcp_name="long"))
+        sent = asyncio.run(exchange(endpoint(app), call("long", {"size": size}), None, mcp_name="long"))
         assert gauges_of(app.lowlevel).read("fast_calls") == fast_path
         bodies[fast_path] = sent[0]["headers"], [message["body"] for message in sent[1:]]
         assert [message.get("more_body", False) for message in sent[1:]] == [True] * (len(sent) - 2) + [False]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from msgspec import Raw
 from msgspec.structs import asdict, astuple
@@ -63,6 +63,7 @@ class ComponentFastTool:
     __slots__ = ("_component", "_finish", "_function", "_kwargs_of", "decode", "name", "start", "writers")
 
     admits: Final = None
+    waits_plainly: ClassVar[bool] = False
     decode: Callable[[bytes | Raw], Any]
     start: Callable[[FastCall], Coroutine[Any, Any, Any]]
 

@@ -88,6 +88,11 @@ class ToolMetadata:
         if name not in self._known:
             self._unlisted.add(name)
 
+    def has_headers(self, name: str) -> bool:
+        """Return whether calls of a tool have mirrored parameters, as far as its definition is known."""
+        known = self._known.get(name)
+        return known is not None and bool(known.plan)
+
     def headers(self, name: str, arguments: Mapping[str, Any] | None) -> Mapping[str, str]:
         """Return the mirrored parameters of a call; empty for a tool that was never listed."""
         known = self._known.get(name)

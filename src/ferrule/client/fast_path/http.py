@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.fast_path.prepared import PreparedCall
+from ferrule.wire.plain_answers import EncodedResult
 from ferrule.wire.types import ToolResult
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ __all__ = ["HttpFastPath", "SendsPlainCalls"]
 @runtime_checkable
 class SendsPlainCalls(Protocol):
     """The HTTP channel, as the fast path uses it; see `ferrule.transports.http.client.StreamableHttp`."""
+
+    keeps_encoded: bool
 
     @property
     def is_closed(self) -> bool: ...
@@ -45,6 +48,10 @@ class HttpFastPath:
     def __init__(self, channel: SendsPlainCalls) -> None:
         self._channel = channel
         self._session_id = channel.session_id
+
+    def keep_encoded(self) -> None:
+        """Return results as `EncodedResult` from now on, for a program that passes them on."""
+        self._channel.keeps_encoded = True
 
     @property
     def is_open(self) -> bool:
@@ -76,4 +83,4 @@ class HttpFastPath:
             result = await channel.send_plain(id, sent, prepared.fill(id, arguments), options)
         except Exception as error:
             return FirstOutcome(started, error=error)
-        return result if isinstance(result, ToolResult) else FirstOutcome(started, result)
+        return result if isinstance(result, (ToolResult, EncodedResult)) else FirstOutcome(started, result)

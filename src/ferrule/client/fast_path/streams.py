@@ -19,7 +19,7 @@ from ferrule.kernel.concurrency.spawner import AsyncioSpawner, Spawner
 from ferrule.kernel.dispatch import ReadStream, ShowsFrames, WritesPieces, WriteStream
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.wire.json_types import is_mapping
-from ferrule.wire.plain_answers import decode_plain_answer, plain_result
+from ferrule.wire.plain_answers import decode_encoded_answer, decode_plain_answer, encoded_result, plain_result
 from ferrule.wire.plain_calls import PLAIN_METHOD
 from ferrule.wire.types import ToolResult
 
@@ -47,6 +47,12 @@ class StreamFastPath:
         self._loop: Any = None
         self._deadlines: Any = None
         self._waiting: Mapping[Any, object] = dispatcher.outbound
+        self._decode: Callable[[Any], Any] = decode_plain_answer
+        self._result: Callable[[Any, Any], Any] = plain_result
+
+    def keep_encoded(self) -> None:
+        """Return results as `EncodedResult` from now on, for a program that passes them on."""
+        self._decode, self._result = decode_encoded_answer, encoded_result
 
     def open(self, read: ReadStream, write: WriteStream, spawner: Spawner) -> None:
         """See `ferrule.kernel.dispatch.FastPath`."""
@@ -126,18 +132,19 @@ class StreamFastPath:
     def take_answers(self, frames: deque[Any]) -> bool:
         """Take plain answers to calls of this path from the left; see `TakeFrames`."""
         waiting, forget = self._waiting, self._dispatcher.forget
+        decode, result_of = self._decode, self._result
         taken = 0
         while frames and waiting:
             frame = frames[0]
             try:
-                answer = decode_plain_answer(frame)
+                answer = decode(frame)
             except Exception:  # not ours
                 break
             id = answer.id
             request = waiting.get(id)
             if type(request) is not PlainRequest:
                 break
-            result = plain_result(answer, frame)
+            result = result_of(answer, frame)
             if result is None:
                 break
             frames.popleft()

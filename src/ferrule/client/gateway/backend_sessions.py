@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ferrule.client.calls.request_sender import MakeHeaders, UnfinishedCall
+from ferrule.client.gateway.plain.sending import PlainSender, first_outcome
 from ferrule.client.parts import ClientParts
 from ferrule.client.server_messages import ServerHooks
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, Event, SubscriptionBus
@@ -66,6 +67,7 @@ __all__ = [
     "caller_of",
     "declared_by",
     "party_of",
+    "serving",
     "shared_key",
 ]
 
@@ -92,7 +94,7 @@ _HOP_NOTIFICATIONS: Final = frozenset(
 _CALLS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests during which a server asks its client something."""
 
-_serving: ContextVar[Any] = ContextVar("ferrule_proxy_serving", default=None)
+serving: ContextVar[Any] = ContextVar("ferrule_proxyserving", default=None)
 """The session and request that this task forwards, and those of an outer proxy (a proxy may be the backend of one)."""
 
 
@@ -151,6 +153,7 @@ class BackendClient:
         hooks: forward what the backend asks and sends.
         target: the backend.
         request: sends a request; see `ferrule.Client.request`.
+        plain: sends plain calls of tools.
         subscriptions: its open subscriptions.
     """
 
@@ -161,6 +164,7 @@ class BackendClient:
         self._reader = parts.reader
         self.request = parts.requests.request
         self.subscriptions = parts.subscriptions
+        self.plain = PlainSender(parts.sessions, parts.reader, settings)
 
     @property
     def label(self) -> str:
@@ -250,7 +254,7 @@ class BackendSession:
         adopted: called when it becomes the session of one client.
 
     Attributes:
-        active: the requests in progress.
+        active: the requests in progress; a plain call is there as a `PlainForward`.
         parked: calls that may be suspended; see `ferrule.client.gateway.parked_calls`.
         attached: the legacy connections that share it.
         is_exclusive: whether a call uses it exclusively.
@@ -323,30 +327,37 @@ class BackendSession:
             self._processes.forget(self)
 
     async def _connect(self) -> None:
-        token = _serving.set(None)  # tasks started here outlive the request
+        token = serving.set(None)  # tasks started here outlive the request
         try:
             await self.client.connect()
         finally:
-            _serving.reset(token)
+            serving.reset(token)
 
     async def call(self, ctx: ServerRequestContext[Any], method: str, params: Mapping[str, Any], **options: Any) -> Any:
         """Forward one request; messages of the backend meanwhile go to the client that sent it."""
-        token = _serving.set((self, ctx, _serving.get()))
+        token = serving.set((self, ctx, serving.get()))
         self.active.append(ctx)
         try:
+            first = first_outcome.get()
+            if first is not None and not first.is_taken:
+                options["first"] = first
             return await self.client.request(method, params, **options)
         finally:
-            for at, other in enumerate(self.active):
-                if other is ctx:
-                    del self.active[at]
-                    break
-            if self._processes is not None:
-                self._processes.note_use(self)
-            _serving.reset(token)
+            self.leave(ctx)
+            serving.reset(token)
+
+    def leave(self, ctx: ServerRequestContext[Any]) -> None:
+        """Note that a request in `active` has ended."""
+        for at, other in enumerate(self.active):
+            if other is ctx:
+                del self.active[at]
+                break
+        if self._processes is not None:
+            self._processes.note_use(self)
 
     def _request_of_stream(self) -> ServerRequestContext[Any] | None:
         """Return the request on whose stream a message came; ``None`` where the transport has no such streams."""
-        found: Any = _serving.get()
+        found: Any = serving.get()
         while found is not None:
             backend, ctx, found = found
             if backend is self:
@@ -559,6 +570,10 @@ class BackendSessionPool:
             return False
         self.backends.remove(backend)
         return True
+
+    def note_freed(self) -> None:
+        """Let those look again who wait for a session."""
+        self._freed.set()
 
     async def _find(self, key: str, declared: Mapping[str, Any], info: Any, exclusive: bool) -> BackendSession:
         while True:

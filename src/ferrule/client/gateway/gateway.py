@@ -13,6 +13,7 @@ until it is quick. What a server can do is announced as it was last known.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from ferrule.client.gateway.backend_sessions import party_of
 from ferrule.client.gateway.listening import UpstreamListener
 from ferrule.client.gateway.other_requests import NAMED_TASK_METHODS, forward_other, other_capabilities, task_of
 from ferrule.client.gateway.pages import LISTS, RawList
+from ferrule.client.gateway.plain.tools import GatewayTools
 from ferrule.client.gateway.proxy import METHODS_OF_KINDS, Proxy, proxy
 from ferrule.client.gateway.routes import GatewayRoutes, prefix_for
 from ferrule.client.gateway.status_tool import status_definition, status_name, status_result
@@ -43,6 +45,7 @@ from ferrule.client.supervision.policy import DEFAULT_POLICY, ReconnectPolicy
 from ferrule.client.supervision.supervisor import ConnectionSupervisor, Sleep
 from ferrule.client.targets import GroupTarget
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.fast_path.fast_tools import FastTools
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.kernel.standard_methods import set_level as builtin_set_level
 from ferrule.protocol.app_pages import PAGE_MIME_TYPE, PAGE_URI_SCHEME, with_tool_prefix
@@ -116,7 +119,8 @@ class Gateway:
         sleep: waits between two attempts to reach a server.
         wall_clock: returns seconds since the epoch.
         protection: authorizes the requests that come over a network, as of any server; ``None`` accepts all.
-        options: options of the clients that connect to the servers, as for `Client`.
+        options: options of the clients that connect to the servers, as for `Client`. ``fast_path=False``, or the
+            environment variable ``FERRULE_FAST_PATH=0``, serves plain calls of tools as every other request.
 
     Attributes:
         server: the server in front; serve it like any `Server`.
@@ -152,9 +156,8 @@ class Gateway:
         from ferrule.client.options import ClientOptions  # only used to check the names
 
         check_options("Gateway()", options, ClientOptions)
-        self.server: Server[Any] = Server(
-            name, lifespan=self._lifespan, middleware=[self._pass_notifications], protection=protection
-        )
+        own: Any = self._pass_notifications
+        self.server: Server[Any] = Server(name, lifespan=self._lifespan, middleware=[own], protection=protection)
         self.moment_s = moment_s
         self.notice: str | None = None
         self._open_s = open_s
@@ -177,6 +180,9 @@ class Gateway:
         for label, entry in entries.servers.items():
             self.upstreams[label] = self._make(label, entry, given.get(label, DEFAULT_SETTINGS))
         self._routes = GatewayRoutes(self.upstreams)
+        self._plain = GatewayTools(self.server, self._routes, own, self._is_status_tool)
+        if options.get("fast_path", True) and os.environ.get("FERRULE_FAST_PATH") != "0":
+            self.server.attachments[FastTools] = self._plain  # type: ignore[type-abstract]
         self.server.capability_sources.append(
             lambda revision: other_capabilities(self._usable(), revision, self.server.extensions)
         )
@@ -453,6 +459,8 @@ class Gateway:
         if self._search is not None:
             handlers = {**handlers, "tools/list": self._search.list_tools, "tools/call": self._search.call_tool}
         handler = handlers.get(method, self._list)
+        if method == "tools/call":
+            self._plain.handler = handler
         self.server.add_request_handler(method, handler, params_type=dict[str, Any], trusted=True)
 
     def _instructions(self, servers: Collection[str] | None = None) -> str | None:
@@ -538,6 +546,9 @@ class Gateway:
             return False
         return upstream.is_up or (upstream.is_starting and upstream.lists.get(party, method) is None)
 
+    def _is_status_tool(self, name: Any) -> bool:
+        return self._has_status_tool and name == self._status_name() and not self._routes.is_listed(name)
+
     def _status_name(self) -> str:
         return status_name(upstream.prefix for upstream in self.upstreams.values())
 
@@ -546,7 +557,7 @@ class Gateway:
     async def _to_prefixed(self, ctx: ServerRequestContext[Any]) -> Any:
         name: Any = ctx.params.get("name")
         is_call = ctx.method == "tools/call"
-        if is_call and self._has_status_tool and name == self._status_name() and not self._routes.is_listed(name):
+        if is_call and self._is_status_tool(name):
             return status_result(self.upstreams, self.notice)
         upstream, own = await self._split(ctx, "tools" if is_call else "prompts", name)
         try:

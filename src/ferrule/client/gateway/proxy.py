@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import anyio
@@ -43,7 +44,7 @@ from ferrule.client.gateway.backend_sessions import (
 from ferrule.client.gateway.forwarded import forwarded_result, names_resource, progress_to
 from ferrule.client.gateway.pages import RawList, all_pages
 from ferrule.client.gateway.parked_calls import ParkedCall, ParkedCalls
-from ferrule.client.gateway.upstream_changes import UpstreamChanges, meta_of, params_of, typed
+from ferrule.client.gateway.upstream_changes import UpstreamChanges, meta_of, params_of, typed, without_hop
 from ferrule.client.gateway.upstreams.processes import ProcessBudget
 from ferrule.client.settings import settings_of
 from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
@@ -56,7 +57,7 @@ from ferrule.protocol.capabilities import EXTENSIONS_OF_BOTH_ERAS, SKILLS_EXTENS
 from ferrule.protocol.errors import LocalError, MCPError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY
 from ferrule.transports.background import Background
-from ferrule.wire.codec import to_builtins
+from ferrule.wire.codec import encode, to_builtins
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import Revision, is_core_method
@@ -167,6 +168,7 @@ class Proxy:
         self.sessions: dict[int, BackendSession] = {}
         self._closing: set[BackendSession] = set()
         self.processes: ProcessBudget | None = None
+        self._client_keys: dict[int, bytes] = {}
         self._parked = ParkedCalls(self.background, self._open_parked)
         self._facts: _Facts | None = None
         self.changes = UpstreamChanges(self)
@@ -463,10 +465,7 @@ class Proxy:
         level = connection.log_level or "debug" if ctx.revision.has_sessions else ctx.meta.get(LOG_LEVEL_KEY)
         if self.facts.capabilities.get("logging") is None and ctx.revision.has_sessions:
             level = None
-        meta = meta_of(ctx)
-        meta[CLIENT_CAPABILITIES_KEY] = declared_by(connection)
-        if connection.client_info_raw is not None and self._options.get("client_info") is None:
-            meta[CLIENT_INFO_KEY] = to_builtins(connection.client_info_raw)
+        meta = self._with_client(meta_of(ctx), connection)
         if level is not None:
             meta[LOG_LEVEL_KEY] = level
         # Log messages on a pipe do not name the request that they belong to.
@@ -487,6 +486,63 @@ class Proxy:
         finally:
             if exclusive:
                 await self._pool.release(backend, exclusive=True)
+
+    def _with_client(self, meta: dict[str, Any], connection: Connection) -> dict[str, Any]:
+        """Add to the ``_meta`` of a request for a modern backend who the client is."""
+        meta[CLIENT_CAPABILITIES_KEY] = declared_by(connection)
+        if connection.client_info_raw is not None and self._options.get("client_info") is None:
+            meta[CLIENT_INFO_KEY] = to_builtins(connection.client_info_raw)
+        return meta
+
+    # -- plain calls (`ferrule.client.gateway.plain`) -----------------------------------------------------------------
+
+    def plain_backend(self, client: Connection | None) -> tuple[BackendSession | None, bytes | None]:
+        """Return the session with the backend that a plain call of a client uses; ``None`` for one that is not plain.
+
+        Args:
+            client: the legacy connection; ``None`` for a modern client.
+
+        Returns:
+            The session, and what differs between the calls of its clients; ``None`` where nothing does.
+        """
+        facts = self._facts
+        if facts is None or self._origin is not None or self._search is not None:
+            return None, None
+        if not facts.revision.has_sessions:
+            if client is None:
+                return self._main, None
+            # A legacy client gets the log messages of its calls without asking.
+            has_logs = facts.capabilities.get("logging") is not None
+            return None if has_logs else self._main, self._client_keys.get(id(client)) or self._client_key(client)
+        if client is None:
+            return None, None
+        if self.is_session(client):
+            return self.sessions.get(id(client)), None
+        if not self._shares or client.client_params is None or client.log_level is not None:
+            return None, None
+        attached = [backend for backend in self._pool.backends if id(client) in backend.attached]
+        return attached[0] if len(attached) == 1 else None, None
+
+    def _client_key(self, client: Connection) -> bytes:
+        key = encode([declared_by(client), client.client_info_raw])
+        if client.client_params is not None:
+            self._client_keys[id(client)] = key
+            client.on_closing(partial(_forget, self._client_keys, id(client)))
+        return key
+
+    def meta_of_plain(self, connection: Connection, meta: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the ``_meta`` that the backend gets with a plain call; ``None`` if the call asks for log messages."""
+        if LOG_LEVEL_KEY in meta:
+            return None
+        kept = without_hop(meta)
+        return kept if self.facts.has_sessions else self._with_client(kept, connection)
+
+    def end_plain(self, backend: BackendSession, forward: Any) -> None:
+        """Note that a plain call no longer uses its session with the backend."""
+        backend.users -= 1
+        backend.leave(forward)
+        if backend is not self._main:
+            self._pool.note_freed()
 
     async def _call_modern(
         self,
@@ -699,6 +755,10 @@ class Proxy:
             await self.own_backend(connection)
         except (FerruleError, OSError) as error:
             logger.warning("No session with %s could be opened: %s", self.main.label, error)
+
+
+def _forget(keys: dict[int, bytes], client: int) -> None:
+    keys.pop(client, None)
 
 
 _INFO: Final = frozenset(Implementation.__struct_encode_fields__)

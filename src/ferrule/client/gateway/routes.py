@@ -51,6 +51,9 @@ class GatewayRoutes:
 
     Args:
         upstreams: the servers by name; the mapping may change, then call `reset`.
+
+    Attributes:
+        version: another number after each change of what has which name.
     """
 
     def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
@@ -58,10 +61,12 @@ class GatewayRoutes:
         self._templates: list[tuple[UriTemplate | None, str, Upstream]] = []
         self._names: dict[str, NameBook] = {}
         self._uris: dict[str, UriBook] = {}
+        self.version = 0
         self.reset()
 
     def reset(self) -> None:
         """Take the prefixes of the servers anew, and forget their lists."""
+        self.version += 1
         prefixes = {label: upstream.lead for label, upstream in self._upstreams.items()}
         self._names = {
             "tools": NameBook("tool", prefixes, limit=MAX_NAME),
@@ -98,6 +103,7 @@ class GatewayRoutes:
     def _named(self, key: str, found: list[tuple[Upstream, RawList]]) -> list[Any]:
         own_names = [(upstream.name, [item["name"] for item in made.items]) for upstream, made in found]
         shown = self._names[key].merge(own_names)
+        self.version += 1
         items: list[Any] = []
         for upstream, made in found:
             named = [(own, shown.get((upstream.name, own["name"]))) for own in once_each(made.items, "name")]

@@ -219,7 +219,12 @@ def typed(ctx: ServerRequestContext[Any]) -> ServerRequestContext[Any]:
 
 def meta_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
     """Return a request's ``_meta`` without the keys that belong to one hop."""
-    return {key: value for key, value in ctx.meta.items() if key not in _HOP}
+    return without_hop(ctx.meta)
+
+
+def without_hop(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``_meta`` without the keys that belong to one hop."""
+    return {key: value for key, value in meta.items() if key not in _HOP}
 
 
 def _bare(params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ function with typed arguments and makes no request context. If code reads the re
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -28,6 +28,7 @@ from ferrule.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from ferrule.kernel.concurrency.first_step import StartedCoroutine
+    from ferrule.kernel.connection import Connection
     from ferrule.kernel.dispatch import DispatchContext, TransportContext
 
 __all__ = [
@@ -84,6 +85,14 @@ class CallCarrier(Protocol):
 
     def session_id_of(self, call: FastCall, /) -> str | None:
         """Return the id of the legacy session of a call; ``None`` elsewhere."""
+        ...
+
+    def client_of(self, call: FastCall, /) -> Connection:
+        """Return the connection of the client, for what is known of it; in the modern era without a channel to it.
+
+        Raises:
+            NotImplementedError: it is a client in this process.
+        """
         ...
 
 
@@ -161,7 +170,11 @@ class FastTool(Protocol):
     Attributes:
         name: as clients call it.
         writers: protocol version → function that writes its results; filled by the callers of `make_writer`.
+        waits_plainly: whether the coroutine of a call uses no cancel scope, time-out or task group while it waits, so
+            that no record is needed of the cancellations that it gets.
     """
+
+    waits_plainly: ClassVar[bool]
 
     @property
     def name(self) -> str: ...

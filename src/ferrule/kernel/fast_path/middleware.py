@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from msgspec import Raw
 
@@ -78,6 +78,8 @@ class PassingTool:
     """
 
     __slots__ = ("_middleware", "decode", "leave", "name", "request_of", "tool", "writers")
+
+    waits_plainly: ClassVar[bool] = False
 
     def __init__(self, tool: FastTool, middleware: list[Any]) -> None:
         self.tool = tool

@@ -50,6 +50,7 @@ from ferrule.wire.plain_calls import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.kernel.connection import Connection
     from ferrule.kernel.duplex import JSONRPCDispatcher
 
 __all__ = ["CALLS_PER_PASS", "FastConnection", "StreamFastCalls"]
@@ -100,6 +101,10 @@ class FastConnection(Protocol):
 
     def session_id_of(self, sender: Any) -> str | None:
         """Return the id of the sender's legacy session; ``None`` elsewhere."""
+        ...
+
+    def client_of(self, sender: Any) -> Connection:
+        """Return the connection of the sender; in the modern era without a channel to it."""
         ...
 
     def serve_plain(self, work: Awaitable[Any], request: ServerRequestContext[Any]) -> Awaitable[Any]:
@@ -360,3 +365,7 @@ class StreamFastCalls:
     def session_id_of(self, call: FastCall) -> str | None:
         """See `CallCarrier`."""
         return self._connection.session_id_of(call.sender)
+
+    def client_of(self, call: FastCall) -> Connection:
+        """See `CallCarrier`."""
+        return self._connection.client_of(call.sender)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from ferrule.kernel.concurrency.first_step import StartedCoroutine
+from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_tools import OWNER, CallSender, FastCall, FastTools, entry_of_plain_calls
 from ferrule.kernel.fast_path.middleware import rest_of
@@ -107,3 +108,7 @@ class TaskFastCalls:
     def session_id_of(self, call: FastCall) -> str | None:
         """Return the id of the legacy session of a call; ``None`` elsewhere."""
         return None
+
+    def client_of(self, call: FastCall) -> Connection:
+        """Return the connection of the client; see `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
+        raise NotImplementedError

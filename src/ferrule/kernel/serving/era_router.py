@@ -95,6 +95,10 @@ class DualEraRouter:
         """Return the id of the sender's legacy session; ``None`` elsewhere."""
         return self.connection.session_id if sender.route is None else None
 
+    def client_of(self, sender: _StreamCallSender) -> Connection:
+        """Return the connection of the sender of a plain call; in the modern era without a channel to it."""
+        return self._plain_connection(sender, None)
+
     async def serve_plain(self, work: Awaitable[Any], request: ServerRequestContext[Any]) -> Any:
         """Return the finished result of ``work`` for a plain call; then close the connection of a modern one."""
         connection = request.session.connection

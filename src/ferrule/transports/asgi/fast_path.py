@@ -6,14 +6,16 @@ general path serves. For every other request ``try_serve`` returns ``None``, wit
 it on the general path. A function of the general path checks a request's headers and ``_meta``; its result is cached
 under their exact values.
 
-A call whose function waits, raises or sends a message continues on the general path, after its first step.
+A call whose function raises or sends a message continues on the general path, after its first step. One whose function
+waits gets the exchange of the general path, which cancels it and watches its client; its plain value is still written
+here, and its request is made only if code reads it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -34,10 +36,12 @@ from ferrule.protocol.inbound import (
 )
 from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
+from ferrule.transports.asgi.modern.exchange import ModernExchange
 from ferrule.transports.asgi.replies import send_body, send_pieces
 from ferrule.transports.asgi.request import IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime
 from ferrule.wire.codec import decode, plain_encode
+from ferrule.wire.jsonrpc import RequestId, WholeResponse
 from ferrule.wire.plain_calls import (
     ABSENT,
     ANSWER_HEAD,
@@ -48,7 +52,7 @@ from ferrule.wire.plain_calls import (
 )
 from ferrule.wire.revisions import REVISIONS, Revision
 
-__all__ = ["HttpCallSender", "HttpFastPathBase", "ModernFastPath"]
+__all__ = ["HttpCallSender", "HttpFastPathBase", "ModernFastPath", "send_answer"]
 
 _MAX_ROUTES: Final = 256
 _MAX_KEY_BYTES: Final = 4096
@@ -90,18 +94,51 @@ class HttpFastPathBase(TaskFastCalls):
                     else:
                         await send_body(request.send, 200, b"".join(answer), request.reply_headers)
                     return
-                begun = StartedCoroutine.returned(value)
+                begun, coroutine = StartedCoroutine.returned(value), None
             except BaseException as error:
-                begun = StartedCoroutine.raised(error)
+                begun, coroutine = StartedCoroutine.raised(error), None
             else:
                 begun = StartedCoroutine(coroutine, pending)
             call.task = asyncio.current_task(call.loop)
             try:
-                await self.hand_over(call, self.rest(call, begun))
+                if coroutine is None:
+                    await self.hand_over(call, self.rest(call, begun))
+                else:
+                    await self.wait(call, begun)
             finally:
                 call.is_over = True
         finally:
             tool.leave(call)
+
+    def wait(self, call: FastCall, begun: StartedCoroutine) -> Awaitable[None]:
+        """Return an awaitable that finishes a call whose function waits, and sends its response.
+
+        Its exchange is opened now.
+        """
+        if call.dispatch is None:
+            self.open_call(call)
+        return self.hand_over(call, self._awaited(call, begun))
+
+    async def _awaited(self, call: FastCall, begun: StartedCoroutine) -> Any:
+        try:
+            value = await begun
+        except BaseException as error:
+            begun = StartedCoroutine.raised(error)
+        else:
+            write = call.tool.writers[call.sender.revision.version]
+            if (
+                call.request is None
+                and (pieces := write(value)) is not None
+                and (call.passage is None or call.passage.leave(call))
+            ):
+                call.is_over = True
+                return WholeResponse(b"".join((ANSWER_HEAD, plain_encode(call.id), *pieces)))
+            begun = StartedCoroutine.returned(value)
+        return await self.rest(call, begun)
+
+    def open_call(self, call: FastCall) -> Any:
+        """Open the exchange of a call, set `FastCall.dispatch` to it, and return it."""
+        raise NotImplementedError
 
     def transport_of(self, call: FastCall) -> TransportContext:
         """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
@@ -115,6 +152,21 @@ class HttpFastPathBase(TaskFastCalls):
             work: returns the finished result.
         """
         raise NotImplementedError
+
+
+def send_answer(request: IncomingRequest, id: RequestId, pieces: tuple[bytes, ...]) -> Awaitable[None]:
+    """Return an awaitable that sends the response to a plain call.
+
+    Args:
+        request: the POST.
+        id: the id of the call.
+        pieces: see `WriteResult`.
+    """
+    answer = (ANSWER_HEAD, plain_encode(id), *pieces)
+    if len(pieces[1]) > _LARGE_BYTES:
+        small = b"".join(answer[:3])
+        return send_pieces(request.send, 200, (small, *answer[3:]), request.reply_headers)
+    return send_body(request.send, 200, b"".join(answer), request.reply_headers)
 
 
 class HttpCallSender(Struct):
@@ -206,12 +258,25 @@ class ModernFastPath(HttpFastPathBase):
         connection = exchange.connection
         await self._modern.serve_exchange(exchange, connection, call.sender.request, work, PLAIN_METHOD)
 
+    def open_call(self, call: FastCall) -> ModernExchange:
+        """See `HttpFastPathBase`."""
+        sender: HttpCallSender = call.sender
+        exchange, _ = self._modern.open_exchange(sender.request, call.id, {}, sender.facts, sender.runtime)
+        call.dispatch = exchange
+        return exchange
+
     def make_request(self, call: FastCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
-        sender: HttpCallSender = call.sender
-        params = self.params_of(call)
-        exchange, connection = self._modern.open_exchange(sender.request, call.id, params, sender.facts, sender.runtime)
-        call.dispatch = exchange
+        exchange: ModernExchange | None = call.dispatch  # type: ignore[assignment]
+        if exchange is None or exchange.connection is None:  # the second: the call is over
+            exchange = self.open_call(call)
+        connection = cast("Connection", exchange.connection)
+        exchange.progress_params = params = self.params_of(call)
         if call.is_over:
             exchange.finish()
         return ServerRunner(self._server, connection, self._life.state).typed_context(exchange, PLAIN_METHOD, params)
+
+    def client_of(self, call: FastCall) -> Connection:
+        """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
+        route: InboundModernRoute = call.sender.facts
+        return Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)

@@ -46,10 +46,13 @@ class AsyncioRuntime:
             a forked child, where the loop itself still says that it runs.
     """
 
-    __slots__ = ("__weakref__", "_tasks", "is_live", "loop")
+    __slots__ = ("__weakref__", "_current_task", "_tasks", "is_live", "loop")
 
     def __init__(self, loop: "asyncio.AbstractEventLoop") -> None:
+        from asyncio import current_task
+
         self.loop = loop
+        self._current_task = current_task
         # Read per request, so `asyncio.get_running_loop` is avoided: before Python 3.12 it makes a system call.
         self.is_live: Callable[[], bool] = loop.is_running
         # asyncio has only weak references to tasks; without this set a waiting task could be garbage-collected.
@@ -66,10 +69,8 @@ class AsyncioRuntime:
 
     def current_task(self) -> "asyncio.Task[Any] | None":
         """Return the task that runs the caller, which can then be cancelled."""
-        from asyncio import current_task
-
         # With the loop as argument: before Python 3.12 the search for the running one makes a system call.
-        return current_task(self.loop)
+        return self._current_task(self.loop)
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, object]]) -> Cancellable:
         """Run ``function()`` in a task of its own, without waiting for it; its failure is logged."""

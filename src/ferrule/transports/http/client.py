@@ -68,7 +68,13 @@ from ferrule.wire.jsonrpc import (
     encode_response,
     message_kind,
 )
-from ferrule.wire.plain_answers import decode_plain_answer, plain_result
+from ferrule.wire.plain_answers import (
+    EncodedResult,
+    decode_encoded_answer,
+    decode_plain_answer,
+    encoded_result,
+    plain_result,
+)
 from ferrule.wire.revisions import REVISIONS
 from ferrule.wire.sse import EventReader, EventTooLong
 
@@ -140,6 +146,7 @@ class StreamableHttp:
     Attributes:
         version: the negotiated revision; ``None`` until then.
         session_id: the id of a legacy session; ``None`` without one.
+        keeps_encoded: whether `send_plain` returns an `EncodedResult` in place of a typed one.
     """
 
     transport = TransportContext("http")
@@ -171,6 +178,7 @@ class StreamableHttp:
         self._listening: BackgroundTask | None = None
         self._first_listen = anyio.Event()
         self._is_closed = False
+        self.keeps_encoded = False
         self._scopes: dict[int, PlainScope] = {}
         self._deadlines: Deadlines | None = None
         # No compression: a proxy or server that compresses would buffer an event stream.
@@ -343,7 +351,7 @@ class StreamableHttp:
 
     async def _read_json(self, data: bytes, flight: Flight) -> Any:
         if flight.is_plain:
-            result = _plain_result(data, flight.id)
+            result = (_encoded_result if self.keeps_encoded else _plain_result)(data, flight.id)
             if result is not None:
                 return result
         try:
@@ -703,6 +711,14 @@ def _plain_result(data: bytes, id: int) -> ToolResult | None:
     except Exception:  # not a result of the usual form
         return None
     return plain_result(answer, data) if answer.id == id else None
+
+
+def _encoded_result(data: bytes, id: int) -> EncodedResult | None:
+    try:
+        answer = decode_encoded_answer(data)
+    except Exception:  # not a result of the usual form
+        return None
+    return encoded_result(answer, data) if answer.id == id else None
 
 
 def _error_answer(data: bytes) -> Mapping[str, Any] | None:

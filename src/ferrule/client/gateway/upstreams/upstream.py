@@ -457,7 +457,7 @@ class Upstream:
         self.active += 1
         self.requests += 1
         try:
-            if self._has_limits:
+            if self.has_limits:
                 async with self._call_limits().call(ctx.method):
                     result = await handler(ctx)
             else:
@@ -485,7 +485,8 @@ class Upstream:
         return self.proxy is not None and self.proxy.exists_on_both_sides(ctx.method, ctx.session.connection)
 
     @property
-    def _has_limits(self) -> bool:
+    def has_limits(self) -> bool:
+        """Whether its calls have a time-out of their own or a bounded number."""
         return self.settings.timeout_s is not None or self.settings.max_concurrent is not None
 
     def _call_limits(self) -> CallLimits:

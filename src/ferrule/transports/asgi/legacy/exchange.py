@@ -252,9 +252,13 @@ class LegacyExchange(ProgressSender):
 
     def suspended(self) -> Any:
         """Record that the handler waits: from now on it can be cancelled, and the client's disconnect is watched."""
-        self.task = self._runtime.current_task()
-        self.outlet.watch(self._runtime, self._grace_s)
+        self.suspended_in(self._runtime.current_task())
         return None if self.loop is None else self.task
+
+    def suspended_in(self, task: "Task[Any] | None") -> None:
+        """Record that the handler waits in a task."""
+        self.task = task
+        self.outlet.watch(self._runtime, self._grace_s)
 
     def cancel(self) -> None:
         """Cancel the handler: the client cancelled the request, or the session ended."""

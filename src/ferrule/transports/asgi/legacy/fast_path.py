@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from ferrule.kernel.concurrency.first_step import StartedCoroutine
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.fast_path.fast_tools import FastCall, FastTools, is_plain_legacy
 from ferrule.kernel.finish import finish_result
@@ -15,7 +16,8 @@ from ferrule.kernel.runner import aclose_shielded
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.era import is_handshake_version
 from ferrule.protocol.inbound import MCP_PROTOCOL_VERSION_HEADER
-from ferrule.transports.asgi.fast_path import HttpCallSender, HttpFastPathBase
+from ferrule.transports.asgi.fast_path import HttpCallSender, HttpFastPathBase, send_answer
+from ferrule.transports.asgi.legacy.exchange import LegacyExchange
 from ferrule.transports.asgi.legacy.session import MAX_IN_FLIGHT, LegacySession
 from ferrule.transports.asgi.lifecycle import LifespanRunner
 from ferrule.transports.asgi.request import IncomingRequest
@@ -35,6 +37,29 @@ if TYPE_CHECKING:
     from ferrule.transports.asgi.legacy.endpoint import LegacyEndpoint
 
 __all__ = ["LegacyFastPath", "StatelessFastPath"]
+
+
+class _Waiting:
+    """A plain call in flight that has no exchange; see `ferrule.transports.asgi.legacy.session.InFlight`.
+
+    Attributes:
+        task: the task that serves it.
+        cancel_requested: whether the client has withdrawn it, or its session has ended.
+    """
+
+    __slots__ = ("cancel_requested", "method", "outlet", "task")
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+        self.cancel_requested = False
+        self.method = PLAIN_METHOD
+        self.outlet = None
+
+    def cancel(self) -> None:
+        """Cancel its function."""
+        if not self.cancel_requested:
+            self.cancel_requested = True
+            self.task.cancel()
 
 
 class _LegacyFastPathBase(HttpFastPathBase):
@@ -83,15 +108,25 @@ class _LegacyFastPathBase(HttpFastPathBase):
 
     def make_request(self, call: FastCall) -> ServerRequestContext[Any]:
         """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
-        sender: HttpCallSender = call.sender
         session = self.session_of(call)
-        message: dict[str, Any] = decode(call.frame)
-        exchange = self._legacy.open_exchange(session, sender.request, message, sender.runtime)
-        call.dispatch = exchange
+        exchange: LegacyExchange = call.dispatch or self.open_call(call)  # type: ignore[assignment]
+        exchange.progress_params = params = self.params_of(call)
         if call.is_over:
             exchange.finished = True
             session.in_flight.pop(call.id, None)
-        return session.runner.typed_context(exchange, PLAIN_METHOD, message["params"])
+        return session.runner.typed_context(exchange, PLAIN_METHOD, params)
+
+    def open_call(self, call: FastCall) -> LegacyExchange:
+        """See `HttpFastPathBase`."""
+        sender: HttpCallSender = call.sender
+        message = {"id": call.id, "method": PLAIN_METHOD}
+        exchange = self._legacy.open_exchange(self.session_of(call), sender.request, message, sender.runtime)
+        call.dispatch = exchange
+        return exchange
+
+    def client_of(self, call: FastCall) -> Connection:
+        """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
+        return self.connection_of(call.sender)
 
 
 class LegacyFastPath(_LegacyFastPathBase):
@@ -134,6 +169,56 @@ class LegacyFastPath(_LegacyFastPathBase):
             self._tools.fast_calls -= 1
             return None
         return self._serve_in(session, call)
+
+    def wait(self, call: FastCall, begun: StartedCoroutine) -> Awaitable[None]:
+        """See `HttpFastPathBase`: a call that waits plainly gets its exchange only if code needs it."""
+        if call.tool.waits_plainly and call.dispatch is None:
+            return self._wait_plainly(call, begun)
+        return super().wait(call, begun)
+
+    async def _wait_plainly(self, call: FastCall, begun: StartedCoroutine) -> None:
+        in_flight = call.sender.facts.in_flight
+        waiting = in_flight[call.id] = _Waiting(call.task)
+        try:
+            value = await begun
+        except BaseException as error:
+            begun = StartedCoroutine.raised(error)
+            if not isinstance(error, Exception) and not self._is_withdrawn(call, waiting):
+                in_flight.pop(call.id, None)
+                raise
+            pieces = None
+        else:
+            begun = StartedCoroutine.returned(value)
+            pieces = call.tool.writers[call.sender.revision.version](value) if call.request is None else None
+        if self._is_withdrawn(call, waiting):
+            await self._answer_withdrawn(call, waiting)
+        elif pieces is None:
+            await self.hand_over(call, self.rest(call, begun))
+        else:
+            call.is_over = True
+            del in_flight[call.id]
+            await send_answer(call.sender.request, call.id, pieces)
+
+    def _is_withdrawn(self, call: FastCall, waiting: _Waiting) -> bool:
+        exchange = call.dispatch
+        return waiting.cancel_requested or (exchange is not None and exchange.cancel_requested)
+
+    async def _answer_withdrawn(self, call: FastCall, waiting: _Waiting) -> None:
+        """End the response to a call that the client has withdrawn, without an answer ("Cancellation")."""
+        exchange: LegacyExchange = call.dispatch or self.open_call(call)  # type: ignore[assignment]
+        call.is_over = exchange.finished = exchange.cancel_requested = True
+        call.sender.facts.in_flight.pop(call.id, None)
+        # The task belongs to the ASGI server, which may use it for the next request of the connection.
+        if waiting.task.cancelling():
+            waiting.task.uncancel()
+        await exchange.outlet.answer(None)
+
+    def open_call(self, call: FastCall) -> LegacyExchange:
+        """See `HttpFastPathBase`."""
+        exchange = super().open_call(call)
+        if call.task is not None and not call.is_over:
+            exchange.suspended_in(call.task)
+        return exchange
 
     async def _serve_in(self, session: LegacySession, call: FastCall) -> None:
         try:
