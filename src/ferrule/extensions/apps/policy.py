@@ -10,7 +10,7 @@ Source: MCP Apps 2026-01-26, "UI Resource Format" and "Content Security Policy E
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from ferrule.extensions.apps.errors import PageError
@@ -108,8 +108,7 @@ def make_policy(
         )
     _check_type("prefers_border", prefers_border, bool, "True, False or None")
     _check_type("domain", domain, str, "a text or None")
-    several: object = permissions
-    if not isinstance(several, Iterable):
+    if not isinstance(cast("object", permissions), Iterable):
         raise PageError(f"permissions is a list of {', '.join(PERMISSIONS)}, not {permissions!r}")
     wanted = tuple(dict.fromkeys([permissions] if isinstance(permissions, str) else permissions))
     for name in wanted:
@@ -198,16 +197,14 @@ def allows(origins: Iterable[str], url: str) -> bool:
 
 
 def _origins(key: str, given: Iterable[str]) -> tuple[str, ...]:
-    several: object = given
     if isinstance(given, str):
         raise PageError(f"csp[{key!r}] is a list of origins: [{given!r}]")
-    if not isinstance(several, Iterable):
+    if not isinstance(cast("object", given), Iterable):
         raise PageError(f"csp[{key!r}] is a list of origins, not {given!r}")
     made = tuple(dict.fromkeys(given))
     for origin in made:
-        written: object = origin
         # An entry with a space, a quote or a semicolon could add directives of its own to the host's policy.
-        if not isinstance(written, str) or not _ORIGIN.fullmatch(origin):
+        if not isinstance(cast("object", origin), str) or not _ORIGIN.fullmatch(origin):
             raise PageError(
                 f"csp[{key!r}]: {origin!r} is not an origin such as https://cdn.example.com or https://*.example.com"
             )
