@@ -88,6 +88,15 @@ _MODULES: dict[str, str] = {
     "run": "ferrule.transports.hosting.running",
 }
 
+# What other libraries call it -> what it is called here.
+_NAMED_ELSEWHERE = {
+    "FastMCP": "MCPServer",
+    "McpServer": "MCPServer",
+    "ClientSession": "Client",
+    "StdioServerParameters": "StdioServer",
+    "McpError": "MCPError",
+}
+
 # Public modules that `import ferrule` makes reachable as attributes.
 _SUBMODULES = ("bridges", "errors", "forms", "middleware", "questions", "types")
 
@@ -142,14 +151,7 @@ class _MovedModules:
             return None
         from ferrule._moved import spec_of
 
-        found = spec_of(name)
-        if found is None:
-            from ferrule._elsewhere import explanation_of_module
-
-            text = explanation_of_module(name)
-            if text is not None:
-                raise ModuleNotFoundError(text, name=name)
-        return found
+        return spec_of(name)
 
 
 sys.meta_path.append(_MovedModules)
@@ -161,11 +163,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ferrule.{name}")
     module = _MODULES.get(name)
     if module is None:
-        from ferrule._elsewhere import IN_PACKAGE
-
-        if name in IN_PACKAGE:
+        if name in _NAMED_ELSEWHERE:
             # Not AttributeError: ``from ferrule import`` would replace its text.
-            raise ImportError(f"ferrule has no {name!r}; its name here is {IN_PACKAGE[name]}", name="ferrule")
+            raise ImportError(f"ferrule has no {name!r}; its name here is {_NAMED_ELSEWHERE[name]}", name="ferrule")
         raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
     from ferrule._imports import without_collector
 

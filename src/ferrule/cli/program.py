@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, str]] = {
     "diff": "Show what changed between two versions of a server.",
     "inspect": "The full picture: capabilities, schemas, names, token cost.",
     "doctor": "Find out what works, what fails and why.",
+    "audit": "Check the hash chains of audit files.",
     "card": "Print the card of a server, or the servers of a domain.",
     "bundle": "Make a file that desktop hosts install (.mcpb), and try it.",
     "publish": "Make and judge server.json for the MCP registry; nothing is uploaded.",
@@ -41,6 +42,7 @@ COMMANDS: Final[dict[str, str]] = {
 _FOLDERS: Final = {
     **dict.fromkeys(("bundle", "card", "publish"), "publishing"),
     **dict.fromkeys(("check", "diff", "snapshot"), "checking"),
+    "audit": "auditing",
     "compat": "compatibility",
     "gateway": "gateway",
 }

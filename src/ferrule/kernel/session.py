@@ -35,7 +35,7 @@ from ferrule.wire.types import (
     ListRootsResult,
 )
 
-__all__ = ["ASKED", "LOG_LEVELS", "RESUMED", "ServerSession", "log_level_passes"]
+__all__ = ["ASKED", "LOG_LEVELS", "RESUMED", "THROUGH_SEARCH", "ServerSession", "log_level_passes"]
 
 ResultT = TypeVar("ResultT")
 
@@ -47,6 +47,9 @@ ASKED: Final = "asked"
 
 RESUMED: Final = "resumed"
 """In `ServerSession.notes` after the sealed state of an earlier round was opened."""
+
+THROUGH_SEARCH: Final = "through search"
+"""In `ServerSession.notes` of a call that was received as a call of ``call_tool``; see `Server.unwrap_request`."""
 
 _NO_NOTES: Final[frozenset[str]] = frozenset()
 
@@ -72,7 +75,7 @@ class ServerSession:
         loop: the asyncio event loop, where the transport knows it; see `Interruptible`.
         calls: number of messages sent so far; see `yield_to_loop`.
         meta: the raw ``params._meta`` of the message.
-        notes: facts about the request for middleware: `ASKED`, `RESUMED`.
+        notes: facts about the request for middleware: `ASKED`, `RESUMED`, `THROUGH_SEARCH`.
         body: the ``ferrule.app.rounds.body.CallBody`` of the function that serves the message, kept for that module;
             ``None`` before one has started.
     """

@@ -7,7 +7,7 @@ of the handshake is changed by the runner only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
@@ -194,6 +194,25 @@ def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
     rule = ctx.server.resource_visibility
     if rule is not None and filter.may_see is None and ctx.transport.is_network:
         filter.may_see = rule(ctx.transport.principal)
+    from ferrule.kernel.serving.members import member_filter
+
+    shown = member_filter.get()
+    # Once for each legacy connection: its filter is the same one for all of its subscriptions.
+    if shown is not None and not isinstance(filter.may_see, _Restricted):
+        filter.may_see = _Restricted(shown.updates(filter.may_see, lambda uri: normal_uri(uri) in filter.uris))
+
+
+class _Restricted:
+    """The rule of a filter that middleware has restricted."""
+
+    __slots__ = ("may_see",)
+
+    def __init__(self, may_see: Callable[[str], bool]) -> None:
+        self.may_see = may_see
+
+    def __call__(self, uri: str, /) -> bool:
+        """Return whether the listener may receive updates of a resource."""
+        return self.may_see(uri)
 
 
 def granted_filter(

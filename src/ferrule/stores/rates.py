@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["MemoryRateLimits", "RateLimitStore"]
+__all__ = ["MemoryRateLimits", "RateLimitStore", "SpendsTokens"]
 
 
 class RateLimitStore(Protocol):
@@ -35,19 +35,45 @@ class RateLimitStore(Protocol):
         ...
 
 
-def next_full_at(full_at: float, now: float, *, size: int, per_s: float) -> tuple[float, float]:
-    """Return ``(full_at, wait)`` after taking one token; for all implementations of `take`.
+@runtime_checkable
+class SpendsTokens(Protocol):
+    """A `RateLimitStore` that takes several tokens in one step, which costs other than 1 need."""
+
+    async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
+        """Take several tokens from a bucket, or none.
+
+        Args:
+            key, size, per_s: see `RateLimitStore.take`.
+            tokens: how many, at least 0.
+            anyway: take them also where there are fewer: the bucket is empty then, and owes nothing.
+
+        Returns:
+            0 if they were taken; otherwise the seconds until there will be as many. A bucket never has more than
+            ``size``: for more tokens than that the wait never ends.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        ...
+
+
+def next_full_at(
+    full_at: float, now: float, *, size: int, per_s: float, tokens: int = 1, anyway: bool = False
+) -> tuple[float, float]:
+    """Return ``(full_at, wait)`` after taking tokens; for all implementations of `take` and `spend`.
 
     If ``wait`` is not 0, no token was taken; ``full_at`` must be stored in any case.
 
     Args:
         full_at: the time at which the bucket is full, in seconds of the store's clock.
         now: the time of the same clock.
-        size, per_s: see `RateLimitStore.take`.
+        size, per_s, tokens, anyway: see `RateLimitStore.take` and `SpendsTokens.spend`.
     """
     # After the clock was set back, a bucket is empty, but not for longer than it takes to fill.
     full_at = min(full_at, now + per_s)
-    taken = max(full_at, now) + per_s / size
+    taken = max(full_at, now) + tokens * per_s / size
+    if anyway:
+        return min(taken, now + per_s), 0.0
     wait = taken - now - per_s
     # Rounding errors of the sums must not refuse a token: a microsecond is tolerated.
     return (taken, 0.0) if wait <= 1e-6 else (full_at, wait)
@@ -73,15 +99,21 @@ class MemoryRateLimits:
         """Take one token from a bucket; see `RateLimitStore.take`."""
         return self.take_now(key, size=size, per_s=per_s)
 
+    async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
+        """Take several tokens from a bucket; see `SpendsTokens.spend`."""
+        return self.take_now(key, size=size, per_s=per_s, tokens=tokens, anyway=anyway)
+
     def has_token(self, key: str, *, size: int, per_s: float) -> bool:
         """Return whether `take` would take a token now."""
         now = self._clock()
         return next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)[1] == 0
 
-    def take_now(self, key: str, *, size: int, per_s: float) -> float:
-        """Take one token from a bucket, as `take`, without waiting."""
+    def take_now(self, key: str, *, size: int, per_s: float, tokens: int = 1, anyway: bool = False) -> float:
+        """Take tokens from a bucket, as `take` and `spend`, without waiting."""
         now = self._clock()
-        self._full_at[key], wait = next_full_at(self._full_at.get(key, now), now, size=size, per_s=per_s)
+        self._full_at[key], wait = next_full_at(
+            self._full_at.get(key, now), now, size=size, per_s=per_s, tokens=tokens, anyway=anyway
+        )
         # In the order of use, so that the oldest buckets, which are most likely full, are found at the front.
         self._full_at.move_to_end(key)
         while self._full_at and (

@@ -19,7 +19,7 @@ from ferrule.stores.cache import CacheStore
 from ferrule.stores.channel import Channel
 from ferrule.stores.events import EventStore
 from ferrule.stores.marks import OneTimeMarks
-from ferrule.stores.rates import RateLimitStore
+from ferrule.stores.rates import RateLimitStore, SpendsTokens
 from ferrule.stores.sessions import SessionStore
 from ferrule.stores.tasks import StoredTask, TaskStore, TooManyTasks
 
@@ -220,6 +220,26 @@ class RateLimitStoreContract(StoreContract):
                 group.start_soon(take)
         assert sum(wait == 0 for wait in waits) == 5
         assert all(0 < wait <= 600 for wait in waits if wait)
+
+    async def test_several_tokens_are_taken_together_or_not_at_all(self) -> None:
+        """A call that costs much does not use up what it cannot pay; only for stores with `SpendsTokens`."""
+        rates = await self.make()
+        if not isinstance(rates, SpendsTokens):
+            return
+        assert await rates.spend("k", size=10, per_s=600, tokens=7) == 0
+        assert 0 < await rates.spend("k", size=10, per_s=600, tokens=4) <= 61
+        assert await rates.spend("k", size=10, per_s=600, tokens=0) == 0
+        assert await rates.spend("k", size=10, per_s=600, tokens=3) == 0
+        assert await rates.spend("k", size=10, per_s=600, tokens=1) > 0
+
+    async def test_tokens_that_are_taken_anyway_leave_an_empty_bucket_and_no_debt(self) -> None:
+        """What a call has cost is known after it; it delays the next calls by one filling at most."""
+        rates = await self.make()
+        if not isinstance(rates, SpendsTokens):
+            return
+        assert await rates.spend("k", size=5, per_s=600, tokens=2) == 0
+        assert await rates.spend("k", size=5, per_s=600, tokens=50, anyway=True) == 0
+        assert 0 < await rates.spend("k", size=5, per_s=600, tokens=1) <= 121
 
 
 class SessionStoreContract(StoreContract):

@@ -127,7 +127,8 @@ def test_a_member_for_the_other_direction_is_left_out(direction: str, kept: str)
         "Both": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"type": "object", "required": ["id", "secret"]}]},
     }
     base, _ = convert({"$ref": "#/components/schemas/Base"}, schemas=schemas, direction=direction)
-    assert base["$defs"]["Base"] == {"type": "object", "properties": {kept: {}}, "required": [kept]}
+    shown = {"writeOnly": True} if kept == "secret" else {}
+    assert base["$defs"]["Base"] == {"type": "object", "properties": {kept: shown}, "required": [kept]}
     both, _ = convert({"$ref": "#/components/schemas/Both"}, schemas=schemas, direction=direction)
     assert both["$defs"]["Both"]["allOf"][1] == {"type": "object", "required": [kept]}
 

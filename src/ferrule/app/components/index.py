@@ -144,10 +144,13 @@ class ComponentIndex(Generic[ComponentT]):
 
     def unknown(self, key: str, ctx: ServerRequestContext[Any]) -> InvalidParams:
         """Return the error for an unknown key, with a similar key that the sender of the request may see."""
+        from ferrule.kernel.serving.members import member_filter
+
         names = (
             name for name, component in self.live.items() if component.guard is None or component.guard.is_visible(ctx)
         )
-        close = suggestion(key, names)
+        # A policy may hide any of the names, and may be async.
+        close = suggestion(key, names) if member_filter.get() is None else None
         return InvalidParams(
             f"Unknown {self.kind}: {shown_name(key)}" + (f"; did you mean {close!r}?" if close else "")
         )

@@ -183,6 +183,11 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
             _clock.reset(clock_token)
 
     def late() -> ToolTimeout:
+        from ferrule.kernel.serving.members import current_verdict
+
+        verdict = current_verdict.get()
+        if verdict is not None:
+            verdict.timed_out = True
         return ToolTimeout(f"`{name}` did not finish within {timeout_s:g} s")
 
     return call

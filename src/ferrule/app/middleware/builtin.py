@@ -6,7 +6,6 @@ Each is ``async (ctx, call_next) -> result`` and short enough to copy and change
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import secrets
@@ -17,6 +16,7 @@ from typing import Any, Final, cast
 
 from ferrule.app.authorization.principals import principal_id
 from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
@@ -24,7 +24,6 @@ from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.kernel.session import RESUMED
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
-from ferrule.stores.rates import MemoryRateLimits
 from ferrule.wire.plain_calls import PLAIN_METHOD
 
 __all__ = [
@@ -44,14 +43,6 @@ RATE_LIMITED_CODE: Final = 429
 """An application's code, outside the range that JSON-RPC and the specification reserve (2026-07-28, "Overview")."""
 
 LIMITED_METHODS: Final = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
-
-_MAX_STATES: Final = 10_000
-"""Maximum number of states of later rounds that a limit keeps."""
-
-_ALONE_S: Final = 5.0
-"""Seconds that a process counts by itself before it tries an unreachable store again."""
-
-logger = logging.getLogger("ferrule.app")
 
 Context = ServerRequestContext[Any]
 
@@ -141,17 +132,21 @@ class RateLimit(FastMiddleware):
         self._per_s = per_s
         self._methods = frozenset(methods)
         self._key = key
-        self._bucket = f"{name} {requests}/{per_s:g} {' '.join(sorted(self._methods))}"
-        self._here = MemoryRateLimits(max_keys=max_senders, clock=clock)
-        self._clock = clock
-        self._alone_until_s = float("-inf")
-        self._states: dict[bytes, None] = {}
+        self._buckets = SharedBuckets(
+            f"{name} {requests}/{per_s:g} {' '.join(sorted(self._methods))}",
+            size=requests,
+            per_s=per_s,
+            max_keys=max_senders,
+            clock=clock,
+        )
+        self._here = self._buckets.here
+        self._rounds = LaterRounds()
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         # Middleware runs a second time around a task's body, whose request was counted before.
         if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
             return await call_next(ctx)
-        if not self._may_be_a_later_round(ctx):
+        if not self._rounds.may_be(ctx):
             await self._count(ctx)
             return await call_next(ctx)
         try:
@@ -190,35 +185,10 @@ class RateLimit(FastMiddleware):
         """Continue without counting: `enter_fast` has counted the call."""
         return call_next(ctx)
 
-    def _may_be_a_later_round(self, ctx: Context) -> bool:
-        """Return whether a request has a state that was not seen before; a repeated state counts as another call."""
-        params: Any = ctx.params
-        state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
-        if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
-            return False
-        digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
-        if digest in self._states:
-            return False
-        if len(self._states) >= _MAX_STATES:
-            del self._states[next(iter(self._states))]
-        self._states[digest] = None
-        return True
-
     async def _count(self, ctx: Context) -> None:
-        wait_s = await self._take(ctx, self._key(ctx))
+        wait_s = await self._buckets.take(ctx.server, self._key(ctx))
         if wait_s > 0:
             raise RateLimited(wait_s)
-
-    async def _take(self, ctx: Context, sender: str) -> float:
-        store = store_of(ctx.server)
-        if store is not None and store.is_shared and self._clock() >= self._alone_until_s:
-            key = f"{ctx.server.server_info.name}\n{self._bucket}\n{sender}"
-            try:
-                return await store.rates.take(key, size=self._requests, per_s=self._per_s)
-            except OSError as error:
-                self._alone_until_s = self._clock() + _ALONE_S
-                logger.warning("rates are counted in this process only, because the store cannot be reached: %s", error)
-        return await self._here.take(sender, size=self._requests, per_s=self._per_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ferrule.app.execution.running_task import current_task_id
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.kernel.session import ASKED
+from ferrule.stores.store import Store
 from ferrule.wire.codec import decode, encode, encode_str
 from ferrule.wire.faults import EncodeError, FerruleError
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ferrule.app.components.mounting import MountableServer
     from ferrule.app.server import MCPServer
     from ferrule.stores.cache import CacheStore
-    from ferrule.stores.store import Store
 
 __all__ = ["CacheResults", "store_of"]
 
@@ -44,9 +44,9 @@ Context = ServerRequestContext[Any]
 
 
 def store_of(server: Server[Any]) -> Store | None:
-    """Return the store of a server; ``None`` if it has none."""
+    """Return the store of a server, or of the gateway that it belongs to; ``None`` if it has none."""
     application = application_of(server)
-    return None if application is None else application.store
+    return server.attachments.get(Store) if application is None else application.store
 
 
 class CacheResults(FastMiddleware):

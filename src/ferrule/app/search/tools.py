@@ -16,6 +16,8 @@ from ferrule.app.components.options import ToolOptions
 from ferrule.app.errors import SignatureError, ToolError
 from ferrule.app.execution.context import Context
 from ferrule.app.signatures.fields import Field
+from ferrule.kernel.serving.members import member_filter
+from ferrule.kernel.session import THROUGH_SEARCH
 from ferrule.protocol.errors import InvalidParams
 from ferrule.search.definitions import (
     ALWAYS_LISTED,
@@ -97,6 +99,7 @@ class ToolSearch:
         found = inner_call(params.get("arguments"))
         if found is None or self._visible_tool(ctx, found[0]) is None:
             return ctx
+        ctx.session.notes |= {THROUGH_SEARCH}
         return replace(ctx, params={**params, "name": found[0], "arguments": found[1] or {}})
 
     @property
@@ -130,7 +133,7 @@ class ToolSearch:
         offset: Annotated[int, Field(ge=0, le=MAX_OFFSET)] = 0,
     ) -> dict[str, Any]:
         """Find tools of this server by what they do. Then see one with describe_tool and use it with call_tool."""
-        visible = self._visible(ctx.request)
+        visible = await self._allowed(self._visible(ctx.request))
         if query.strip():
             names = [name for name in self._indexed().search(query) if name in visible]
         else:
@@ -141,7 +144,7 @@ class ToolSearch:
     async def describe_tool(self, ctx: Context[Any], name: str) -> dict[str, Any]:
         """Return the description and the arguments (JSON Schema) of a tool that search_tools found."""
         tool = self._visible_tool(ctx.request, name)
-        if tool is None:
+        if tool is None or not await self._allowed({name: tool}):
             raise ToolError(self._tools.index.unknown(name, ctx.request).message)
         revision = ctx.request.session.connection.revision
         try:
@@ -179,6 +182,17 @@ class ToolSearch:
         """Return the tools that the sender of a request may list."""
         self._tools.index.refresh()
         return {name: tool for name, tool in self._tools.index.live.items() if _may_find(ctx, tool)}
+
+    async def _allowed(self, tools: dict[str, ToolComponent]) -> dict[str, ToolComponent]:
+        """Return the tools that the middleware of the server shows to the sender of the request."""
+        shown = member_filter.get()
+        if shown is None:
+            return tools
+        return {
+            name: tool
+            for name, tool in tools.items()
+            if await shown.keeps("tool", name, to_builtins(tool.options.annotations or {}), tool.tags)
+        }
 
     def _visible_tool(self, ctx: ServerRequestContext[Any], name: str) -> ToolComponent | None:
         index = self._tools.index

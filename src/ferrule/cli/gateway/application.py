@@ -14,6 +14,7 @@ import anyio
 from ferrule.cli.gateway.credentials import PER_CALLER, auth_maker, auth_of, needs_url, read_auth
 from ferrule.cli.gateway.endpoint import SIGN_IN_PATH, GatewayEndpoint
 from ferrule.cli.gateway.file import GatewayFile, read_file
+from ferrule.cli.gateway.middleware import load_middleware
 from ferrule.cli.gateway.protection import FrontProtection, make_protection
 from ferrule.cli.gateway.watch import watch_file
 from ferrule.cli.output import say
@@ -33,7 +34,7 @@ __all__ = ["GatewayApplication", "load_gateway"]
 
 logger = logging.getLogger("ferrule.gateway")
 
-_FIXED: Final = ("name", "url", "store", "key", "tool_search")
+_FIXED: Final = ("name", "url", "store", "key", "tool_search", "middleware")
 """What is read at the start only."""
 
 
@@ -86,10 +87,22 @@ class GatewayApplication:
         self.protection: FrontProtection | None = None
         if self.file.auth is not None:
             self.protection = FrontProtection(make_protection(self.file.auth, self.file.url, self.store))
-        self.gateway = Gateway(targets, name=self.file.name, settings=settings, protection=self.protection, **options)
+        self.gateway = Gateway(
+            targets,
+            name=self.file.name,
+            settings=settings,
+            protection=self.protection,
+            server_middleware=load_middleware(
+                self.file.middleware, self.file.path.parent, f"{self.file.path}: middleware"
+            ),
+            **options,
+        )
         self.lowlevel = self.gateway.server
+        if self.store is not None:
+            self.lowlevel.attachments[Store] = self.store
         self.views = GatewayViews(self.gateway, self.file.views, self.file.default_view, path)
-        self.lowlevel.middleware.insert(0, self.views)
+        # Behind the middleware of the options: a policy must see the lists of a view, too.
+        self.lowlevel.middleware.insert(len(self.lowlevel.middleware) - 1, self.views)
         self.lowlevel.wrap_lifespan(self._around)
         self._turn = anyio.Lock()
         if http and self.file.auth is None and self._per_caller:

@@ -25,7 +25,7 @@ from ferrule.wire.json_types import is_list, is_mapping
 __all__ = ["FrontAuth", "GatewayFile", "read_file"]
 
 _JSON: Final = (".json", ".jsonc")
-_KEYS: Final = ("name", "url", "store", "key", "auth", "views", "defaultView", "toolSearch")
+_KEYS: Final = ("name", "url", "store", "key", "auth", "views", "defaultView", "toolSearch", "middleware")
 _AUTH_KEYS: Final = ("issuer", "resource", "requiredScopes", "tokens")
 _VIEW_KEYS: Final = ("servers", "includeTools", "excludeTools", "subjects", "clients", "scopes", "description")
 _TOKEN_KEYS: Final = ("subject", "scopes", "client_id", "clientId")
@@ -64,6 +64,7 @@ class GatewayFile:
         views: its views by name.
         default_view: the view for those whom no view names; ``None``: everything.
         tool_search: the mode of a search.
+        middleware: what names the middleware; see `ferrule.cli.gateway.middleware`.
     """
 
     path: Path
@@ -77,6 +78,7 @@ class GatewayFile:
     views: Mapping[str, View] = field(default_factory=dict[str, View])
     default_view: str | None = None
     tool_search: Any = False
+    middleware: tuple[str, ...] = ()
 
 
 def read_file(text: str) -> GatewayFile:
@@ -115,6 +117,7 @@ def read_file(text: str) -> GatewayFile:
         views=views,
         default_view=default,
         tool_search=front.get("toolSearch", document.get("toolSearch", False)),
+        middleware=_texts(front, "middleware", where),
     )
 
 

@@ -172,6 +172,13 @@ class GatewayRoutes:
         """Return the server that listed a template; ``None`` if none did."""
         return next((upstream for _, listed, upstream in self._templates if listed == text), None)
 
+    def template_of(self, uri: str) -> str | None:
+        """Return the listed template that matches a URI; ``None`` if none does."""
+        found = first_match([template for template, _, _ in self._templates if template], uri)
+        if found is None:
+            return None
+        return next(text for template, text, _ in self._templates if template is found[0])
+
     def of_task(self, task_id: str) -> Upstream | None:
         """Return the server that made a task; ``None`` if it is unknown."""
         name = self._uris["tasks"].owner(task_id)

@@ -19,9 +19,10 @@ from msgspec import Meta, Struct
 
 from ferrule._options import suggestion
 from ferrule.client.gateway.backend_sessions import shared_key
-from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList
-from ferrule.client.gateway.pages import ANNOUNCED_S, MAX_KEPT_S, hints_of
+from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList, hints_of
 from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.serving.members import member_filter
+from ferrule.kernel.session import THROUGH_SEARCH
 from ferrule.protocol.errors import FerruleError, InvalidParams
 from ferrule.search.definitions import (
     CALL_PROBLEM,
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 __all__ = ["GatewaySearch"]
 
 logger = logging.getLogger("ferrule.client.gateway")
+
+ANNOUNCED_S: Final = 60.0
+"""Seconds that a list without ``ttlMs`` is reused, if its server announces changes."""
+
+MAX_KEPT_S: Final = 300.0
+"""Maximum number of seconds that a list is reused, for any ``ttlMs``."""
 
 MAX_REREAD: Final = 8
 """Maximum number of clients whose lists are read again after a change, to compare the lists that clients get."""
@@ -153,7 +160,7 @@ class GatewaySearch:
         try:
             if name == SEARCH_TOOLS:
                 return await _found(known.catalogue, convert(arguments, _Search))
-            return _described(ctx, known.catalogue, convert(arguments, _Described).name)
+            return await _described(ctx, known.catalogue, convert(arguments, _Described).name)
         except ConvertError as error:
             return _error(f"Invalid arguments for tool `{name}`: {error}")
 
@@ -170,6 +177,7 @@ class GatewaySearch:
         found = inner_call(params.get("arguments"))
         if found is None or (known is not None and CALL_TOOL in known.catalogue):
             return ctx
+        ctx.session.notes |= {THROUGH_SEARCH}
         meta = _ThroughSearch(ctx.meta)
         meta.params = params
         return replace(ctx, params={**params, "name": found[0], "arguments": found[1] or {}}, meta=meta)
@@ -285,19 +293,32 @@ def _listed(catalogue: Catalogue) -> list[dict[str, Any]]:
 async def _found(catalogue: Catalogue, asked: _Search) -> dict[str, Any]:
     # In a thread: making the index of thousands of tools takes seconds.
     names = await anyio.to_thread.run_sync(catalogue.ranked, asked.query)
+    total = catalogue.found
+    if member_filter.get() is not None:
+        names = [name for name in names if await _is_shown(catalogue, name)]
+        total = len([name for name in catalogue.names if await _is_shown(catalogue, name)])
     shown = [catalogue.summary(name) for name in names[asked.offset : asked.offset + asked.limit]]
-    return _answer({"tools": shown, "found": len(names), "total": catalogue.found})
+    return _answer({"tools": shown, "found": len(names), "total": total})
 
 
-def _described(ctx: ServerRequestContext[Any], catalogue: Catalogue, name: str) -> dict[str, Any]:
+async def _is_shown(catalogue: Catalogue, name: str) -> bool:
+    """Return whether the middleware of the gateway shows a tool to the sender of the request."""
+    shown = member_filter.get()
+    if shown is None:
+        return True
+    annotations: Any = (catalogue.definition(name) or {}).get("annotations")
+    return await shown.keeps("tool", name, annotations if is_mapping(annotations) else {}, frozenset())
+
+
+async def _described(ctx: ServerRequestContext[Any], catalogue: Catalogue, name: str) -> dict[str, Any]:
     definition = catalogue.definition(name) if catalogue.is_found(name) else None
-    if definition is None:
+    if definition is None or not await _is_shown(catalogue, name):
         return _error(_unknown(catalogue, name))
     return _answer(described_for(ctx.revision, definition))
 
 
 def _unknown(catalogue: Catalogue, name: str) -> str:
-    close = suggestion(name, catalogue.names)
+    close = suggestion(name, catalogue.names) if member_filter.get() is None else None
     shown = name if len(name) <= _SHOWN_CHARS else f"{name[:_SHOWN_CHARS]}…"
     return f"Unknown tool: {shown}" + (f"; did you mean {close!r}?" if close else "")
 

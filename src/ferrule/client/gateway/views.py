@@ -221,7 +221,8 @@ class GatewayViews:
         if kind is not None:
             name: Any = params.get("name")
             if not isinstance(name, str) or not await self._shows(view, ctx, kind, name):
-                raise InvalidParams(f"Unknown {kind[:-1]}: {name!r}")
+                # The same words as of a policy, so that they do not tell what another view shows.
+                raise InvalidParams(f"Unknown {kind[:-1]}: {str(name)[:200]}")
         elif ctx.method in _WITH_URI:
             uri: Any = params.get("uri")
             if not isinstance(uri, str) or not await self._shows(view, ctx, "resources", uri):

@@ -148,13 +148,19 @@ class DjangoRateLimits:
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
         """Take one token from a bucket; see `RateLimitStore.take`."""
+        return await self.spend(key, size=size, per_s=per_s, tokens=1)
+
+    async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
+        """Take several tokens from a bucket; see `SpendsTokens.spend`."""
         name = digest(key)
 
         def work(now: float) -> float:
             for _ in range(_MOST_ATTEMPTS):
                 rows = self._database.rows(RateRow).filter(key=name)
                 before = rows.values_list("expires_at", flat=True).first()
-                full_at, wait = next_full_at(now if before is None else before, now, size=size, per_s=per_s)
+                full_at, wait = next_full_at(
+                    now if before is None else before, now, size=size, per_s=per_s, tokens=tokens, anyway=anyway
+                )
                 # A refused request changes nothing, so that a flood of them does not write.
                 if full_at == before or (before is None and wait):
                     return wait

@@ -66,7 +66,7 @@ _COUNTS = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 )
 _TEXTS = frozenset({"title", "description", "format", "contentEncoding", "contentMediaType", "pattern"})
-_FLAGS = frozenset({"uniqueItems", "deprecated"})
+_FLAGS = frozenset({"uniqueItems", "deprecated", "writeOnly"})
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 Note = Callable[[str], None]

@@ -38,6 +38,7 @@ from ferrule.extensions.tasks.run import TaskRun
 from ferrule.extensions.tasks.scheduler import TaskScheduler
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.server import GrantTopics, Server, ServerRequestContext
+from ferrule.kernel.serving.members import TaskDirectory
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
@@ -174,6 +175,12 @@ class Tasks(Extension):
         """See `Extension`."""
         super().install(server)
         self.repository.serve(server)
+        server.attachments[TaskDirectory] = self  # type: ignore[type-abstract]  # a protocol as a key
+
+    async def tool_of(self, task_id: str) -> str | None:
+        """See `ferrule.kernel.serving.members.TaskDirectory`."""
+        found = await self.repository.find(task_id)
+        return None if found is None else found[1].tool
 
     def attach(self, app: MCPServer[Any]) -> None:
         """See `Extension`."""

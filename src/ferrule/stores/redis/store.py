@@ -18,7 +18,6 @@ from ferrule.stores.redis.server import DEFAULT_PREFIX, RedisServer, digest, mil
 from ferrule.stores.redis.sessions import RedisChannel, RedisEvents, RedisSessions
 from ferrule.stores.redis.tasks import RedisTasks
 from ferrule.stores.store import Store, StoreUrlError
-from ferrule.stores.urls import without_password
 
 __all__ = [
     "RedisBlobs",
@@ -142,15 +141,17 @@ class RedisCache:
 _TAKE: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local size, per = tonumber(ARGV[1]), tonumber(ARGV[2])
+local size, per, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full = tonumber(redis.call('GET', KEYS[1]) or now)
 if full > now + per then
   full = now + per
   redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil(per / 1000) + 1)
 end
-local taken = math.floor(math.max(full, now) + per / size)
+local taken = math.floor(math.max(full, now) + tokens * per / size)
+if ARGV[4] == '1' then taken = math.min(taken, now + per) end
 local wait = taken - now - per
 if wait > 1 then return math.ceil(wait) end
+if taken <= now then return 0 end
 redis.call('SET', KEYS[1], string.format('%.0f', taken), 'PX', math.ceil((taken - now) / 1000) + 1)
 return 0
 """
@@ -164,8 +165,12 @@ class RedisRateLimits:
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
         """Take one token from a bucket; see `RateLimitStore.take`."""
+        return await self.spend(key, size=size, per_s=per_s, tokens=1)
+
+    async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
+        """Take several tokens from a bucket; see `SpendsTokens.spend`."""
         name = self._server.key(f"rate:{digest(key)}")
-        values: list[Any] = [size, round(per_s * 1e6)]
+        values: list[Any] = [size, round(per_s * 1e6), tokens, int(anyway)]
         wait_us: int = await self._server.run(lambda client: client.eval(_TAKE, 1, name, *values))
         return wait_us / 1e6
 
@@ -183,10 +188,10 @@ def open_redis(url: str) -> Store:
     prefix = options.pop("prefix", DEFAULT_PREFIX)
     # `{}` would change the hash tag, `:` the parts of a key, and `*` a pattern.
     if not parts.hostname or not prefix or any(character in prefix for character in "{}:* "):
-        raise StoreUrlError(f"{without_password(url)!r} is not redis://host:port/database?prefix=name")
+        raise StoreUrlError(f"{_shown(url)!r} is not redis://host:port/database?prefix=name")
     scheme, _, kind = parts.scheme.partition("+")
     if kind and parts.path.strip("/") not in ("", "0"):
-        raise StoreUrlError(f"{without_password(url)!r} names a database, but a Redis Cluster has only database 0")
+        raise StoreUrlError(f"{_shown(url)!r} names a database, but a Redis Cluster has only database 0")
     plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
     server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
     return Store(
@@ -201,3 +206,12 @@ def open_redis(url: str) -> Store:
         rates=RedisRateLimits(server),
         aclose=server.aclose,
     )
+
+
+def _shown(url: str) -> str:
+    """Return a URL without its password, for messages."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    _, at, address = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"***{at}{address}"))

@@ -151,12 +151,16 @@ class SqliteRateLimits:
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
         """Take one token from a bucket; see `RateLimitStore.take`."""
+        return await self.spend(key, size=size, per_s=per_s, tokens=1)
+
+    async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
+        """Take several tokens from a bucket; see `SpendsTokens.spend`."""
 
         def work(connection: sqlite3.Connection, now: float) -> float:
             with transaction(connection):
                 row: Any = connection.execute("SELECT expires_at FROM ferrule_rates WHERE key = ?", (key,)).fetchone()
                 before = now if row is None else row[0]
-                full_at, wait = next_full_at(before, now, size=size, per_s=per_s)
+                full_at, wait = next_full_at(before, now, size=size, per_s=per_s, tokens=tokens, anyway=anyway)
                 # A refused request changes nothing, so that a flood of them does not write.
                 if full_at != before:
                     connection.execute(

@@ -195,7 +195,6 @@ class GatewayTool:
         backend.active.append(forward)
         backend.users += 1
         upstream.active += 1
-        upstream.lists.expire()
         try:
             outcome = await backend.client.plain.send(route.path, route.prepared, route.arguments)
         except (FerruleError, OSError) as error:

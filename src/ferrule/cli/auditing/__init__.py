@@ -1,0 +1,1 @@
+"""``ferrule audit``: checks the hash chains of audit files."""

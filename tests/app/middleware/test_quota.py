@@ -1,0 +1,207 @@
+"""What a quota counts, for whom, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import Client, Context, MCPError, MCPServer
+from ferrule.client.gateway.gateway import Gateway
+from ferrule.middleware import AccessRequest, Policy, Quota, QuotaExceeded, Usage
+from ferrule.protocol.errors import InvalidParams
+from ferrule.stores.store import open_store
+from tests.app.support import LATEST, V1125, From, ask, call
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def served(*middleware: Any, **options: Any) -> MCPServer[Any]:
+    app: MCPServer[Any] = MCPServer("x", middleware=middleware, **options)
+
+    @app.tool
+    async def work(size: int = 1) -> str:
+        return "x" * size
+
+    @app.tool
+    async def other() -> str:
+        return "ok"
+
+    return app
+
+
+def sender(subject: str, client: str = "desk") -> From:
+    return From({"sub": subject, "client_id": client})
+
+
+async def is_refused(app: MCPServer[Any], name: str = "work", arguments: Any = None, **options: Any) -> bool:
+    try:
+        await call(app, name, arguments, **options)
+    except QuotaExceeded:
+        return True
+    return False
+
+
+async def test_a_quota_for_each_subject_and_when_to_try_again() -> None:
+    clock = Clock()
+    app = served(Quota(2, window_s=10, clock=clock))
+    for _ in range(2):
+        await call(app, "work", dispatch=sender("ada"))
+    with pytest.raises(QuotaExceeded) as refused:
+        await call(app, "other", dispatch=sender("ada", "another client"))
+    assert (refused.value.code, refused.value.data) == (429, {"retryAfterMs": 5000})
+    assert str(refused.value) == "The quota is used up; try again later [429]"
+    assert not await is_refused(app, dispatch=sender("bob"))
+    await ask(app, "tools/list", dispatch=sender("ada"))
+    clock.now = 5.1
+    assert not await is_refused(app, dispatch=sender("ada"))
+    assert await is_refused(app, dispatch=sender("ada"))
+
+
+@pytest.mark.parametrize(
+    ("per", "free"),
+    [
+        ("subject", {"other subject"}),
+        ("client", {"other client"}),
+        ("tool", {"other tool"}),
+        (("subject", "tool"), {"other subject", "other tool"}),
+        (("subject", "client", "tool"), {"other subject", "other client", "other tool"}),
+    ],
+)
+async def test_what_a_quota_counts_for(per: Any, free: set[str]) -> None:
+    app = served(Quota(1, window_s=1000, per=per))
+    await call(app, "work", dispatch=sender("ada"))
+    found = {
+        "other subject": not await is_refused(app, dispatch=sender("bob")),
+        "other client": not await is_refused(app, dispatch=sender("ada", "phone")),
+        "other tool": not await is_refused(app, "other", dispatch=sender("ada")),
+    }
+    assert {name for name, is_free in found.items() if is_free} == free
+    assert await is_refused(app, dispatch=sender("ada"))
+
+
+async def test_an_anonymous_sender_counts_by_address() -> None:
+    app = served(Quota(1, window_s=1000, per=("subject", "client")))
+    await call(app, "work", dispatch=From(None))
+    assert await is_refused(app, dispatch=From(None))
+
+
+async def test_costs_by_number_and_by_function() -> None:
+    async def price(request: AccessRequest) -> int:
+        return 0 if request.name == "other" else int((request.arguments or {}).get("size", 1))
+
+    app = served(Quota(5, window_s=1000, cost=price))
+    assert not await is_refused(app, "work", {"size": 3})
+    assert await is_refused(app, "work", {"size": 3})
+    assert not await is_refused(app, "work", {"size": 2})  # what is refused takes nothing
+    assert not await is_refused(app, "other")
+    with pytest.raises(QuotaExceeded) as refused:
+        await call(app, "work", {"size": 6})
+    assert (refused.value.code, str(refused.value)) == (429, "This request costs more than the whole quota [429]")
+    two = served(Quota(4, window_s=1000, cost=2))
+    assert [await is_refused(two) for _ in range(3)] == [False, False, True]
+
+
+async def test_a_cost_that_is_known_after_the_call() -> None:
+    """By duration and size; the next call is delayed by one filling at most."""
+    clock = Clock()
+    seen: list[Usage] = []
+
+    def price(usage: Usage) -> int:
+        seen.append(usage)
+        return usage.result_bytes // 100
+
+    app = served(Quota(10, window_s=100, cost=1, cost_after=price, clock=clock))
+    assert not await is_refused(app, "work", {"size": 100_000})
+    assert (seen[0].failed, seen[0].request.name, seen[0].duration_s) == (False, "work", 0)
+    assert seen[0].result_bytes > 100_000
+    with pytest.raises(QuotaExceeded) as refused:
+        await call(app, "work")
+    assert refused.value.data == {"retryAfterMs": 10_000}
+    clock.now = 100
+    with pytest.raises(InvalidParams):
+        await call(app, "no such tool")
+    assert (seen[-1].failed, seen[-1].result_bytes) == (True, 0)
+
+
+async def test_denied_calls_cost_by_the_order_of_the_middleware() -> None:
+    """Before the policy each call costs; behind it only those that are allowed."""
+
+    def deny(request: AccessRequest) -> bool | None:
+        return False if request.name == "other" else None
+
+    async def after_denials(*middleware: Any) -> bool:
+        app = served(*middleware)
+        for _ in range(2):
+            with pytest.raises(InvalidParams):
+                await call(app, "other")
+        return await is_refused(app)
+
+    assert await after_denials(Quota(2, window_s=1000), Policy(deny))
+    assert not await after_denials(Policy(deny), Quota(2, window_s=1000))
+
+
+@pytest.mark.parametrize("mode", [LATEST, V1125])
+async def test_a_call_with_questions_and_a_task_count_once(mode: str) -> None:
+    app = MCPServer[Any]("x", middleware=[Quota(2, window_s=1000)])
+
+    @app.tool
+    async def ask_twice(ctx: Context) -> str:
+        await ctx.elicit("One?", bool)
+        await ctx.elicit("Two?", bool)
+        return "done"
+
+    @app.tool(task="optional", task_after_s=0)
+    async def slow(ctx: Context) -> str:
+        return "done"
+
+    async with Client(app, mode=mode, elicitation_handler=lambda asked: {"value": True}) as client:
+        assert (await client.call_tool("ask_twice")).text == "done"
+        assert (await (await client.start_tool("slow")).result()).text == "done"
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("ask_twice")
+        assert refused.value.code == 429
+
+
+async def test_workers_with_one_store_share_a_quota(tmp_path: Path) -> None:
+    """Two servers with stores of their own on one file stand for two processes."""
+    url = f"sqlite:///{tmp_path}/shared.db"
+    quota: dict[str, Any] = {"window_s": 1000, "cost": 2}
+    one, two = served(Quota(6, **quota), store=url), served(Quota(6, **quota), store=url)
+    async with one.started(), two.started():
+        found = [await is_refused(app, dispatch=sender("ada")) for app in (one, two, one, two)]
+    assert found == [False, False, False, True]
+
+
+async def test_a_gateway_counts_in_a_store_of_the_quota(tmp_path: Path) -> None:
+    """Its server has no store, and other gateways count with it."""
+    store = open_store(f"sqlite:///{tmp_path}/shared.db")
+    try:
+        for is_used_up in (False, True):
+            gateway = Gateway({"one": served()}, server_middleware=[Quota(1, window_s=1000, store=store)], open_s=60)
+            async with Client(gateway.server) as client:
+                if is_used_up:
+                    with pytest.raises(MCPError) as refused:
+                        await client.call_tool("one_work")
+                    assert refused.value.code == 429
+                else:
+                    await client.call_tool("one_work")
+    finally:
+        await store.aclose()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"window_s": 0}, {"cost": -1}, {"per": ()}, {"per": "user"}, {"per": ("subject", "user")}]
+)
+def test_impossible_quotas_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Quota(**{"limit": 1, "window_s": 1, **wrong})
