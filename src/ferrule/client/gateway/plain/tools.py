@@ -7,7 +7,7 @@ revision has in another form) continues in the gateway's handler of ``tools/call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -183,11 +183,9 @@ class GatewayTool:
         call.arguments = _Route(arguments, backend, path, prepared)
         return True
 
-    def start(self, call: FastCall, /) -> Coroutine[Any, Any, Any]:
+    async def start(self, call: FastCall, /) -> EncodedResult | FirstOutcome:
         """See `FastTool`."""
-        return self._send(call, call.arguments)
-
-    async def _send(self, call: FastCall, route: _Route) -> EncodedResult | FirstOutcome:
+        route: _Route = call.arguments
         upstream, backend = self.upstream, route.backend
         started = monotonic()
         forward: Any = PlainForward(call)

@@ -186,18 +186,19 @@ class LegacyFastPath(_LegacyFastPathBase):
             if not isinstance(error, Exception) and not self._is_withdrawn(call, waiting):
                 in_flight.pop(call.id, None)
                 raise
-            pieces = None
         else:
+            if call.dispatch is None and not waiting.cancel_requested:
+                pieces = call.tool.writers[call.sender.revision.version](value)
+                if pieces is not None:
+                    call.is_over = True
+                    del in_flight[call.id]
+                    await send_answer(call.sender.request, call.id, pieces)
+                    return
             begun = StartedCoroutine.returned(value)
-            pieces = call.tool.writers[call.sender.revision.version](value) if call.request is None else None
         if self._is_withdrawn(call, waiting):
             await self._answer_withdrawn(call, waiting)
-        elif pieces is None:
-            await self.hand_over(call, self.rest(call, begun))
         else:
-            call.is_over = True
-            del in_flight[call.id]
-            await send_answer(call.sender.request, call.id, pieces)
+            await self.hand_over(call, self.rest(call, begun))
 
     def _is_withdrawn(self, call: FastCall, waiting: _Waiting) -> bool:
         exchange = call.dispatch
@@ -225,6 +226,10 @@ class LegacyFastPath(_LegacyFastPathBase):
             await self.serve(call)
         finally:
             self._legacy.release(session)
+
+    def client_of(self, call: FastCall) -> Connection:
+        """See `ferrule.kernel.fast_path.fast_tools.CallCarrier`."""
+        return call.sender.facts.connection  # type: ignore[no-any-return]
 
     def connection_of(self, sender: HttpCallSender) -> Connection:
         """See `_LegacyFastPathBase`."""
