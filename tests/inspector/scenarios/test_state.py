@@ -60,7 +60,7 @@ def test_another_tool_and_another_section_lose_nothing(watched: Watched) -> None
     choose(page, "cut")
     page.get_by_label("metal", exact=True).select_option(label="steel")
     page.get_by_label("length_mm", exact=True).fill("12 or so")
-    press(page, "Add an item to labels")
+    press(page, "Add item to labels")
     page.keyboard.type("one")
     page.get_by_label("deburr", exact=True).uncheck()
     choose(page, "add")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import math
 import struct
 import sys
@@ -171,6 +172,77 @@ def media() -> list[object]:
         Image(_png(), mime_type="image/png"),
         Audio(_wav(), mime_type="audio/wav"),
         Link("workshop://stock", name="stock", mime_type="text/plain"),
+    ]
+
+
+REPORT = """# March
+
+Sales rose by **12 %**; the saw *stood still* for two days.
+
+| metal | pieces | price |
+|---|---:|---:|
+| brass | 120 | 12.50 |
+| steel with a long name | 8 | 4.25 |
+
+1. Order blades, see [the catalogue](https://example.com/blades)
+2. Sharpen
+   - the saw
+   - the chisel
+
+> Measure twice, cut once.
+
+```python
+def area(r: float) -> float:
+    return 3.14 * r ** 2
+```
+"""
+
+
+@app.tool(title="Monthly report", annotations={"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False})
+def report() -> str:
+    """Write the report of a month, as **Markdown**.
+
+    - sales
+    - machines
+    """
+    return REPORT
+
+
+@dataclass
+class Courier:
+    """Someone brings it."""
+
+    kind: Literal["courier"]
+    street: str
+
+
+@dataclass
+class Counter:
+    """It is fetched at the counter."""
+
+    kind: Literal["counter"]
+    hour: int = 9
+
+
+@app.tool(annotations={"destructiveHint": True, "readOnlyHint": False})
+def deliver(
+    when: datetime.datetime, how: Courier | Counter, day: datetime.date | None = None, price: float = 1.0
+) -> dict[str, object]:
+    """Plan a delivery; what was planned is thrown away."""
+    return {"when": when.isoformat(), "how": how.kind, "day": None if day is None else day.isoformat(), "price": price}
+
+
+@app.tool
+def ledger(rows: int = 250) -> list[dict[str, object]]:
+    """Many rows, some with long words and texts."""
+    return [
+        {
+            "number": at,
+            "item": "ferrule of brass " * (at % 4),
+            "serial": f"SN{at:040d}",
+            "note": "long " * 100 * (at == 3),
+        }
+        for at in range(rows)
     ]
 
 

@@ -237,7 +237,7 @@ class ResultReader:
         report = f"{method} {name!r:.200}: {error}"
         if report not in self._reported and len(self._reported) < MAX_REPORTED:
             self._reported.add(report)
-            logger.warning("%r is left out of %s of %s: %s", name, method, self._label(), error)
+            logger.warning("%.200r is left out of %s of %s: %.1000s", name, method, self._label(), error)
 
 
 class _CursorRefused(Exception):

@@ -81,7 +81,7 @@ export function listField(schema, context) {
     list.append(row.element);
     if (isMoved) row.element.querySelector("input, textarea, select")?.focus();
   };
-  const adder = button("Add item", () => { wasTouched = true; add(undefined, true); }, { class: "small", "aria-label": `Add an item to ${label}` });
+  const adder = button("Add item", () => { wasTouched = true; add(undefined, true); }, { class: "small", "aria-label": `Add item to ${label}` });
   if (Array.isArray(initial)) for (const value of initial) add(value);
   else if ((context.required && !context.nullable) || schema.minItems) add(undefined);
   const problem = h("p", { class: "problem", hidden: true });

@@ -12,7 +12,7 @@ export function liveView() {
 function changesSection() {
   const boxes = h("div", { class: "choices" });
   const open = h("ul", { class: "plain" });
-  const events = h("ol", { class: "lines", role: "log", "aria-label": "Changes", tabindex: 0, "data-empty": "Nothing has changed yet." });
+  const events = h("ol", { class: "lines", tabindex: 0, "data-empty": "Nothing has changed yet." });
   const uri = h("input", { id: newId("uri"), spellcheck: "false", autocomplete: "off" });
   const toggle = async (key, body, isOn) => {
     try {
@@ -53,12 +53,12 @@ function changesSection() {
     h("form", { class: "row", "aria-label": "Watch a resource", onsubmit: (event) => {
       event.preventDefault();
       if (uri.value) toggle(`resource ${uri.value}`.slice(0, 64), { uris: [uri.value] }, true);
-    } }, h("label", { for: uri.id }, "Resource URI"), uri, h("button", { type: "submit" }, "Watch")), open, events);
+    } }, h("label", { for: uri.id }, "Resource URI"), uri, h("button", { type: "submit" }, "Watch")), open, h("div", { class: "log-box", role: "log", "aria-label": "Changes" }, events));
 }
 
 function logSection() {
   const level = h("select", { id: newId("level"), onchange: () => call("log_level", { level: level.value }).then(loadSettings, (error) => announce(error.message)) });
-  const lines = h("ol", { class: "lines log", role: "log", "aria-label": "Log", tabindex: 0, "data-empty": "Nothing was said yet." });
+  const lines = h("ol", { class: "lines log", tabindex: 0, "data-empty": "Nothing was said yet." });
   let shown = 0;
   function show() {
     if (shown > state.logs.length || (shown && state.logs.length < shown)) { shown = 0; fill(lines); }
@@ -88,5 +88,5 @@ function logSection() {
   });
   show();
   return h("section", { "aria-label": "Log" }, h("div", { class: "row" }, h("h2", {}, "Log"), h("span", { class: "grow" }), h("label", { for: level.id }, "Level"), level),
-    h("p", { class: "note" }, "Log messages of the server, and what its process writes to stderr."), lines);
+    h("p", { class: "note" }, "Log messages of the server, and what its process writes to stderr."), h("div", { class: "log-box", role: "log", "aria-label": "Log" }, lines));
 }
