@@ -83,7 +83,7 @@ def test_forms_and_problems(page_of: Watched, axe: str) -> None:
     area.fill('{"metal": "brass", "length_mm": 9}')
     page.locator("#view-tools .call").get_by_label("JSON", exact=True).uncheck()
     choose(page, "deliver")
-    page.locator("#view-tools .call").get_by_label("One of").select_option(label="Courier")
+    page.locator("#view-tools .call").get_by_label("One of", exact=True).select_option(label="courier")
     judge(page_of, axe, "form-dates-and-union")
 
 

@@ -118,7 +118,7 @@ export function booleanField(schema, context) {
 export function choiceField(schema, choices, context) {
   const initial = initialOf(schema, context);
   const at = choices.findIndex(([value]) => sameJson(value, initial));
-  if ("const" in schema && choices.length === 1 && (context.required || at >= 0)) return constantField(schema, choices[0], context);
+  if (("const" in schema || schema.enum) && choices.length === 1 && context.required && !context.nullable) return constantField(schema, choices[0], context);
   const needsNone = !context.required || context.nullable || choices.length === 0 || (at < 0 && choices.length > 1);
   const empty = context.nullable ? "none" : context.required ? "Choose…" : "not set";
   const select = h("select", {}, needsNone ? h("option", { value: "" }, empty) : null,

@@ -37,6 +37,9 @@ export function objectField(schema, context) {
   if (context.isTop) {
     return { element: fields, isEmpty: parts.length === 0 && !others.length, peek: () => gather("peek").value, read: () => gather("read") };
   }
+  if (context.isBranch) { // the union around it has its name and its frame
+    return { element: h("div", { class: "branch" }, described(schema), fields), peek: () => gather("peek").value, read: () => gather("read") };
+  }
   return optional(schema, context, fields, { isUsed: isContainer(context.value) || Object.keys(initial).length > 0, peek: () => gather("peek").value, read: () => gather("read") });
 }
 
@@ -149,7 +152,7 @@ export function unionField(schema, options, context, isNullable) {
   const part = () => {
     if (at < 0) return null;
     if (!made.has(at)) {
-      made.set(at, context.make(options[at], { ...inner(context, { name: context.name, required: true, discriminator }), value: made.size ? undefined : initial ?? undefined }));
+      made.set(at, context.make(options[at], { ...inner(context, { name: context.name, required: true, discriminator, isBranch: true }), value: made.size ? undefined : initial ?? undefined }));
     }
     return made.get(at);
   };
