@@ -1,13 +1,13 @@
 // The controls for one value of a form: text, number, truth value, choice, JSON. Each gives {element, peek, read}:
 // `read()` returns {value, problems}, `peek()` the value as far as it is filled in, without complaints.
 
-import { h, newId, say } from "./dom.js";
+import { clip, h, newId, say } from "./dom.js";
 import { ExactNumber, numberOf, parseExact } from "./exact.js";
 import { isWhole, sameJson } from "./schema.js";
 
 export const initialOf = (schema, context) => (context.value !== undefined ? context.value : schema.default);
 
-export const labelOf = (schema, context) => (typeof schema.title === "string" && schema.title) || context.name || "value";
+export const labelOf = (schema, context) => clip(String((typeof schema.title === "string" && schema.title) || context.name || "value"), 300);
 
 /** The frame around a control: its label, what the schema says about it, and the problem with its value. */
 export function framed(schema, context, control, hint = "") {
@@ -70,7 +70,8 @@ export function textField(schema, context) {
   const wasEdited = edited(input);
   const least = Number(schema.minLength) || 0;
   const most = Number(schema.maxLength) || 0;
-  const hint = [schema.format, schema.pattern && `pattern ${schema.pattern}`, least && `at least ${least} characters`,
+  const short = (text) => (typeof text === "string" && text ? clip(text, 200) : undefined);
+  const hint = [short(schema.format), short(schema.pattern) && `pattern ${short(schema.pattern)}`, least && `at least ${least} characters`,
     most && `at most ${most} characters`].filter((each) => typeof each === "string").join(", ");
   return control(schema, context, input, () => {
     // A control for one line has no line breaks and no NUL: what it was given is kept until it is edited.
