@@ -22,7 +22,7 @@ export function jsonEditor(schema, value) {
   area.rows = Math.min(MOST_ROWS, Math.max(LEAST_ROWS, area.value.split("\n").length + 1));
   const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
   const problem = h("p", { class: "problem", id: `${id}-problem`, hidden: true });
-  const about = h("ul", { class: "editor-problems", id: `${id}-about`, role: "status" });
+  const about = h("div", { class: "editor-problems", id: `${id}-about`, role: "status" });
   let timer = 0;
   let asked = 0;
 
@@ -71,8 +71,8 @@ export function jsonEditor(schema, value) {
     if (mine !== asked) return;
     const text = area.value;
     const shown = problems.map((each) => ({ ...each, line: each.path ? lineOfPath(text, each.path) : 0 }));
-    fill(about, shown.length ? shown.map((each) => h("li", {}, each.line ? button(`Line ${each.line}`, () => goTo(each.line), { class: "small" }) : null, " ",
-      each.path?.length ? h("code", {}, say(pathText(each.path))) : null, " ", say(each.text))) : h("li", { class: "dim" }, "The schema is satisfied."));
+    fill(about, h("ul", {}, shown.length ? shown.map((each) => h("li", {}, each.line ? button(`Line ${each.line}`, () => goTo(each.line), { class: "small" }) : null, " ",
+      each.path?.length ? h("code", {}, say(pathText(each.path))) : null, " ", say(each.text))) : h("li", { class: "dim" }, "The schema is satisfied.")));
     mark(new Set(shown.map((each) => each.line)));
   }
 
