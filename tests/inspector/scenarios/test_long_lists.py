@@ -41,7 +41,7 @@ def test_the_filter_says_how_many_fit(many: Watched) -> None:
     field = page.get_by_label("Filter tools")
     field.fill("no such thing")
     expect(status).to_have_text("none of 1,205")
-    expect(page.locator("#view-tools .items")).to_contain_text("None of 1,205 tools fits no such thing.")
+    expect(page.locator("#view-tools .items")).to_contain_text("None of 1,205 tools fits “no such thing”.")
     field.fill("weigh")
     expect(status).to_contain_text("of 1,205")
     assert 0 < rows(many) < 100

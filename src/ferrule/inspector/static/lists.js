@@ -95,7 +95,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
     if (problems.length) list.prepend(h("li", { class: "flag bad" }, say(problems.join("; "))));
     if (!all.length && !problems.length) list.append(h("li", { class: "dim pad" }, !isOpen() ? "Not connected." : kinds.every((kind) => state.lists[kind] === null) ? "…" : empty));
     else if (all.length && !found.length) {
-      list.append(h("li", { class: "dim pad" }, `None of ${total} ${noun} fits `, say(filter.value.trim()), ". ", button("Clear the filter", () => { filter.value = ""; show(); filter.focus(); }, { class: "small" })));
+      list.append(h("li", { class: "dim pad" }, `None of ${total} ${noun} fits “`, say(filter.value.trim()), "”. ", button("Clear the filter", () => { filter.value = ""; show(); filter.focus(); }, { class: "small" })));
     }
     const each = all.find((candidate) => keyOf(candidate) === chosen);
     const text = each ? JSON.stringify(identity(each)) : "";
