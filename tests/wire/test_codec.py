@@ -17,7 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.wire.codec import Encoded, canonical, convert, decode, decoder, encode, encode_str, to_builtins
+from ferrule.wire.codec import (
+    Encoded,
+    canonical,
+    convert,
+    decode,
+    decoder,
+    encode,
+    encode_str,
+    number_decoder,
+    to_builtins,
+)
 from ferrule.wire.faults import ConvertError, DecodeError, EncodeError
 from ferrule.wire.nesting import MAX_DEPTH
 from ferrule.wire.struct import WireStruct
@@ -417,3 +427,26 @@ def test_the_canonical_form_of_a_set_is_sorted() -> None:
     assert found == {b'b\'[["a","b","c","dd"],{"k":["x","y","z"]}]\'\n'}
     with pytest.raises(EncodeError):
         canonical({1, "a"})
+
+
+def test_a_decoder_of_numbers_gets_their_text() -> None:
+    """Of numbers with a fraction or an exponent, in any range; everything else is as `decode` has it."""
+    read = number_decoder(lambda text: f"<{text}>")
+    assert read(b'[1.50, 1e400, -0.0, 7, "1.5", {"a": 2E1}]') == [
+        "<1.50>",
+        "<1e400>",
+        "<-0.0>",
+        7,
+        "1.5",
+        {"a": "<2E1>"},
+    ]
+    assert read(rb'"\ud800"') == "\ufffd"
+    for text in (b"{", b"NaN", b"\xff", b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)):
+        with pytest.raises(DecodeError):
+            read(text)
+
+
+def test_the_text_of_a_number_is_written_again() -> None:
+    """With `Encoded`, nothing of it is lost."""
+    text = b'{"a":[0.10,1e400,0.10000000000000000555]}'
+    assert encode(number_decoder(lambda number: Encoded(number.encode()))(text)) == text
