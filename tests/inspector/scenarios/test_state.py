@@ -58,30 +58,34 @@ def test_another_tool_and_another_section_lose_nothing(watched: Watched) -> None
     """Input that is not valid, a list, a choice, the result, and the mode of the form."""
     page = watched.page
     choose(page, "cut")
-    page.get_by_label("metal", exact=True).select_option(label="steel")
+    page.locator("#view-tools").get_by_label("metal", exact=True).select_option(label="steel")
     page.get_by_label("length_mm", exact=True).fill("12 or so")
     press(page, "Add item to labels")
     page.keyboard.type("one")
     page.get_by_label("deburr", exact=True).uncheck()
     choose(page, "add")
-    page.get_by_label("a", exact=True).fill("40")
-    page.get_by_label("b", exact=True).fill("")
+    page.locator("#view-tools").get_by_label("a", exact=True).fill("40")
+    page.locator("#view-tools").get_by_label("b", exact=True).fill("")
     press(page, "Call")
     assert "42" in finished(page)
     go(page, "Live")
     go(page, "Tools")
-    assert page.get_by_label("a", exact=True).input_value() == "40"
+    assert page.locator("#view-tools").get_by_label("a", exact=True).input_value() == "40"
     choose(page, "cut")
-    expect(page.get_by_label("metal", exact=True).locator("option:checked")).to_have_text("steel")
+    expect(page.locator("#view-tools").get_by_label("metal", exact=True).locator("option:checked")).to_have_text(
+        "steel"
+    )
     assert page.get_by_label("length_mm", exact=True).input_value() == "12 or so"
     assert page.locator("#view-tools .list-row input").input_value() == "one"
     assert not page.get_by_label("deburr", exact=True).is_checked()
     choose(page, "add")
-    assert page.get_by_label("b", exact=True).input_value() == ""  # not its default, which was removed
+    assert (
+        page.locator("#view-tools").get_by_label("b", exact=True).input_value() == ""
+    )  # not its default, which was removed
     assert "42" in finished(page)
     press(page, "Reset")
-    assert page.get_by_label("a", exact=True).input_value() == ""
-    assert page.get_by_label("b", exact=True).input_value() == "2"
+    assert page.locator("#view-tools").get_by_label("a", exact=True).input_value() == ""
+    assert page.locator("#view-tools").get_by_label("b", exact=True).input_value() == "2"
 
 
 def test_a_reload_loses_nothing(page: Any) -> None:
