@@ -121,7 +121,7 @@ class Gateway:
         sleep: waits between two attempts to reach a server.
         wall_clock: returns seconds since the epoch.
         protection: authorizes the requests that come over a network, as of any server; ``None`` accepts all.
-        server_middleware: of the server in front, outermost first: policies, quotas and audits for all servers behind.
+        server_middleware: the middleware of the server in front, outermost first, such as policies, quotas and audits.
             ``middleware`` among the options is that of the clients behind.
         options: options of the clients that connect to the servers, as for `Client`. ``fast_path=False``, or the
             environment variable ``FERRULE_FAST_PATH=0``, serves plain calls of tools as every other request.
