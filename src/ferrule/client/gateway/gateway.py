@@ -557,6 +557,7 @@ class Gateway:
         return upstream.is_up or (upstream.is_starting and upstream.lists.get(party, method) is None)
 
     def is_own_tool(self, name: Any) -> bool:
+        """Return whether a tool is the gateway's own, which says which servers are available."""
         return self._has_status_tool and name == self._status_name() and not self._routes.is_listed(name)
 
     def _status_name(self) -> str:
