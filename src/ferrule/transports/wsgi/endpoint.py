@@ -15,21 +15,14 @@ from http import HTTPStatus
 from typing import Any
 
 from ferrule.transports.asgi.endpoint import HttpEndpoint
-from ferrule.transports.asgi.request import BEGINS_IN_THREAD_KEY, SILENT_END_KEY
+from ferrule.transports.asgi.request import BEGINS_IN_THREAD_KEY
 from ferrule.transports.asgi.runtime import AsyncioRuntime
 from ferrule.transports.loop_thread import HostThread, LoopThread
 from ferrule.transports.request_thread import SteppingThread
 from ferrule.transports.wsgi.scope import SCRIPT_NAME_KEY, scope_of
-from ferrule.wire.codec import decode, encode
-from ferrule.wire.faults import DecodeError
-from ferrule.wire.json_types import is_object
-from ferrule.wire.jsonrpc import JsonRpcErrorCode
-from ferrule.wire.sse import EventReader, ServerSentEvent
+from ferrule.transports.wsgi.whole_answer import WholeAnswer
 
 __all__ = ["WSGIEndpoint"]
-
-_MAX_EVENT_BYTES = 256 * 1024 * 1024
-"""Of one message that a handler of ours sends; larger results are bounded where they are made."""
 
 _loop = LoopThread("ferrule-wsgi")
 
@@ -100,11 +93,8 @@ class WSGIEndpoint:
             return 411, [("Content-Type", "text/plain"), ("Content-Length", "0")], b""
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
         _loop.open.add(self.endpoint)
-        listen_id = _listen_id(environ, body)
-        answer = _Answer(body, listen_id)
+        answer = WholeAnswer(body, environ.get("HTTP_MCP_METHOD", ""))
         scope = {**scope_of(environ), **facts}
-        if listen_id is None:  # otherwise `_Answer` ends the stream as if the client had disconnected
-            scope[SILENT_END_KEY] = True
         if not in_host:
             _loop.run(answer.receive(self.endpoint, scope))
         elif serves_in_thread is None or (loop := self._running_loop()) is None:
@@ -112,8 +102,6 @@ class WSGIEndpoint:
         else:
             scope[BEGINS_IN_THREAD_KEY] = serves_in_thread
             SteppingThread(_loop, loop).serve(answer.receive(self.endpoint, scope))
-        if answer.status == 200 and _asks_for_capabilities(environ, body):
-            answer.body = _without_streams(answer.body)
         return answer.status, answer.headers, answer.body
 
     def _running_loop(self) -> asyncio.AbstractEventLoop | None:
@@ -122,83 +110,6 @@ class WSGIEndpoint:
         if type(runtime) is AsyncioRuntime and runtime.is_live() and _loop.runs(runtime.loop):
             return runtime.loop
         return None
-
-
-class _Answer:
-    """One request to the endpoint, and its answer in one piece.
-
-    Args:
-        sent: body of the request.
-        listen_id: the id of a request for a stream, in a tuple; ``None`` for any other request.
-
-    Attributes:
-        status, body: the status and the body of the answer.
-    """
-
-    def __init__(self, sent: bytes, listen_id: tuple[Any] | None) -> None:
-        self.status = 500
-        self.body = b""
-        self._listen_id = listen_id
-        self._sent: bytes | None = sent
-        self._headers: list[tuple[str, str]] = []
-        self._is_done = asyncio.Event()
-        self._events: EventReader | None = None
-
-    async def receive(self, endpoint: HttpEndpoint, scope: dict[str, Any]) -> None:
-        """Let the endpoint answer."""
-        try:
-            await endpoint(scope, self._receive, self._send)
-        finally:
-            self._is_done.set()
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """Those of the answer, for a WSGI host."""
-        # A host computes hop-by-hop headers itself (PEP 3333, "Other HTTP Features").
-        replaced = {"connection", "content-length"}
-        added: list[tuple[str, str]] = []
-        if self._events is not None:
-            replaced |= {"content-type", "cache-control", "x-accel-buffering"}
-            added.append(("content-type", "application/json"))
-        kept = [pair for pair in self._headers if pair[0] not in replaced] + added
-        if self.status not in (204, 304):
-            # To HEAD a document says the length that it would have (RFC 9110, 8.6), and has no body.
-            said = next((value for name, value in self._headers if name == "content-length"), "0")
-            kept.append(("content-length", str(len(self.body)) if self.body or self._events is not None else said))
-            if not any(name == "content-type" for name, _ in kept):  # validators of WSGI want one
-                kept.append(("content-type", "text/plain"))
-        return [(name.title(), value) for name, value in kept]
-
-    async def _receive(self) -> dict[str, Any]:
-        if self._sent is not None:
-            body, self._sent = self._sent, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._is_done.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self._headers = [
-                (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message.get("headers", ())
-            ]
-            if any(name == "content-type" and value.startswith("text/event-stream") for name, value in self._headers):
-                self._events = EventReader(_MAX_EVENT_BYTES)
-                if self._listen_id is not None:  # the endpoint would serve it: all its checks have passed
-                    self.status, self.body = 400, _listen_refusal(self._listen_id[0])
-                    self._is_done.set()
-        elif message["type"] == "http.response.body":
-            self._take_body(message.get("body", b""))
-            if not message.get("more_body", False):
-                self._is_done.set()
-
-    def _take_body(self, part: bytes) -> None:
-        if self._events is None:
-            self.body += part
-        elif self._listen_id is None:
-            for event in self._events.feed(part):
-                if isinstance(event, ServerSentEvent) and event.data:
-                    self.body = event.data  # the last one is the answer
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
@@ -219,51 +130,6 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bytes:
         chunks.append(chunk)
         wanted -= len(chunk)
     return b"".join(chunks)
-
-
-def _listen_id(environ: dict[str, Any], body: bytes) -> tuple[Any] | None:
-    """Return the id of a request that needs a stream, in a tuple; ``None`` for any other.
-
-    The endpoint refuses a request whose ``Mcp-Method`` is not its method, so the header is enough.
-    """
-    if environ.get("HTTP_MCP_METHOD", "").strip() != "subscriptions/listen":
-        return None
-    try:
-        message = decode(body)
-    except DecodeError:
-        return None
-    return (message.get("id"),) if is_object(message) else None
-
-
-def _listen_refusal(id: Any) -> bytes:
-    error = {
-        "code": int(JsonRpcErrorCode.METHOD_NOT_FOUND),
-        "message": "subscriptions/listen needs a stream, which this server's WSGI host cannot hold; ask again instead",
-    }
-    return encode({"jsonrpc": "2.0", "id": id, "error": error})
-
-
-def _asks_for_capabilities(environ: dict[str, Any], body: bytes) -> bool:
-    if environ.get("HTTP_MCP_METHOD", "").strip() == "server/discover":
-        return True
-    if b"initialize" not in body:
-        return False
-    message: Any = decode(body)
-    return is_object(message) and message.get("method") == "initialize"
-
-
-def _without_streams(answer: bytes) -> bytes:
-    """Return the announcement of a server without what needs a stream: changes of lists, updates of resources."""
-    message: Any = decode(answer)
-    result = message.get("result") if is_object(message) else None
-    capabilities = result.get("capabilities") if is_object(result) else None
-    if not is_object(capabilities):
-        return answer
-    for settings in capabilities.values():
-        if is_object(settings):
-            settings.pop("listChanged", None)
-            settings.pop("subscribe", None)
-    return encode(message)
 
 
 def _status(status: int) -> str:
