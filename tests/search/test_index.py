@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -115,3 +117,14 @@ def test_several_threads_search_at_the_same_time() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(made.search, queries))
     assert [names[0] for names in found] == [f"create_thing{number}" for number in range(200)]
+
+
+def test_an_index_that_is_not_used_any_more_closes_its_database() -> None:
+    """A connection that is collected while it is open warns from Python 3.13 on."""
+    made = index("create_thing")
+    connection = made._connection  # pyright: ignore[reportPrivateUsage]
+    made.itself = made  # type: ignore[attr-defined]  # a cycle, as those of servers are
+    del made
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import log
 from threading import Lock
 from typing import Any, cast
+from weakref import finalize
 
 from msgspec import Struct
 
@@ -88,6 +89,8 @@ class ToolIndex:
     def __init__(self, tools: Iterable[IndexedTool]) -> None:
         self._lock = Lock()
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        # From Python 3.13 on, a connection that is not closed warns when it is collected.
+        finalize(self, self._connection.close).atexit = False
         try:
             self._make_tables()
         except sqlite3.OperationalError as error:
