@@ -75,6 +75,7 @@ class _NotYet:
         self._coroutine.close()
 
     def _refuse(self) -> NoReturn:
+        self.close()  # the error says what happened; a coroutine that is collected in a cycle would warn beside it
         raise TypeError(f"{self._how} (a sync function cannot await)")
 
     @property

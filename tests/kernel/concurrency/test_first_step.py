@@ -14,7 +14,8 @@ from ferrule.kernel.concurrency.first_step import FirstSteps, LentTasks, Rest, S
 
 VALUE: ContextVar[str] = ContextVar("value", default="none")
 
-KINDS = [LentTasks, *([FirstSteps] if sys.version_info >= (3, 12) else [])]
+# Of each Python the one that it uses.
+KINDS = [FirstSteps] if sys.version_info >= (3, 12) else [LentTasks]
 
 
 class Runner:
