@@ -184,6 +184,45 @@ ensure_dev() {
   once "$VENV/.stamps/dev" "$(project_inputs dev)" _install_dev
 }
 
+# --- other versions of Python -------------------------------------------------------------------------------------------
+
+# Prints the version of an interpreter as 3.14, or 3.14t without a global interpreter lock; nothing if it does not run.
+version_of() {
+  "$1" -c 'import sys, sysconfig, venv, ensurepip
+print("%d.%d" % sys.version_info[:2] + ("t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""))' 2>/dev/null || true
+}
+
+# Prints VERSION PATH for each supported version of Python that is found beside the one of .venv: what FERRULE_PYTHONS
+# names (paths between colons), commands on PATH, and the versions of pyenv; of each version the first.
+other_pythons() {
+  local candidate version seen
+  seen=" $(version_of "$PYTHON") "
+  for candidate in $(printf '%s' "${FERRULE_PYTHONS:-}" | tr : ' ') \
+    python3.11 python3.12 python3.13 python3.14 python3.13t python3.14t \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python; do
+    command -v "$candidate" >/dev/null 2>&1 || continue
+    version=$(version_of "$candidate")
+    case $version in 3.1[1-9]*) ;; *) continue ;; esac
+    case $seen in *" $version "*) continue ;; esac
+    seen="$seen$version "
+    printf '%s %s\n' "$version" "$(command -v "$candidate")"
+  done
+}
+
+# _install_version DIR PYTHON
+_install_version() {
+  say "installing ferrule with every extra and pytest for $("$2" --version)"
+  "$2" -m venv --clear "$1" &&
+    "$1/$BIN/python" -m pip install --quiet --upgrade 'pip>=25.1' &&
+    (cd "$ROOT" && "$1/$BIN/python" -m pip install --quiet -e '.[all]' --group versions)
+}
+
+# ensure_version VERSION PYTHON: an environment of that interpreter in $CACHE/python-VERSION.
+ensure_version() {
+  once "$CACHE/stamps/python-$1" "$(stamp_of "$ROOT" "$(cat "$ROOT/pyproject.toml")" "$2" "$("$2" --version)")" \
+    _install_version "$CACHE/python-$1" "$2"
+}
+
 # --- programs of others, which the tests talk to ----------------------------------------------------------------------
 
 _install_mcp_peer() {

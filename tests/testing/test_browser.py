@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,7 +244,12 @@ async def test_board():
     [
         ("import sys; sys.modules['playwright'] = None", {}, "1 skipped"),
         ("import sys; sys.modules['playwright'] = None", {"FERRULE_REQUIRE_BROWSER": "1"}, "1 failed"),
-        ("", {"PLAYWRIGHT_BROWSERS_PATH": "/nowhere"}, "1 skipped"),
+        pytest.param(
+            "",
+            {"PLAYWRIGHT_BROWSERS_PATH": "/nowhere"},
+            "1 skipped",
+            marks=pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed"),
+        ),
     ],
 )
 async def test_without_a_browser_tests_are_skipped(

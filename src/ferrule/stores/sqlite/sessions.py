@@ -124,10 +124,10 @@ class SqliteEvents:
                 )
                 if last is None:
                     connection.execute(
-                        "DELETE FROM ferrule_events WHERE session_id = ?1 AND stream_id IN (SELECT stream_id "
-                        "FROM ferrule_events WHERE session_id = ?1 AND stream_id != ?2 GROUP BY stream_id "
-                        "ORDER BY max(expires_at) DESC, max(rowid) DESC LIMIT -1 OFFSET ?3)",
-                        (session_id, stream_id, self._most_streams - 1),
+                        "DELETE FROM ferrule_events WHERE session_id = :session AND stream_id IN (SELECT stream_id "
+                        "FROM ferrule_events WHERE session_id = :session AND stream_id != :stream GROUP BY stream_id "
+                        "ORDER BY max(expires_at) DESC, max(rowid) DESC LIMIT -1 OFFSET :most)",
+                        {"session": session_id, "stream": stream_id, "most": self._most_streams - 1},
                     )
             return number
 
