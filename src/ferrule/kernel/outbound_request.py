@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import anyio
 
+from ferrule.kernel.concurrency.plain_requests import MAX_PROGRESS_BACKLOG
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.dispatch import CallOptions, OnProgress
 from ferrule.protocol.errors import RequestTimeout
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PROGRESS_BACKLOG", "OutboundRequest", "pause_timeout_during_progress"]
 
 logger = logging.getLogger(__name__)
-
-MAX_PROGRESS_BACKLOG: Final = 256
-"""Progress values that may wait for a slow callback; the oldest are dropped first, as each value replaces the last."""
 
 _Progress: TypeAlias = tuple[Any, Any, Any]
 

@@ -16,7 +16,7 @@ from ferrule.wire.plain_answers import EncodedResult
 from ferrule.wire.types import ToolResult
 
 if TYPE_CHECKING:
-    from ferrule.kernel.dispatch import CallOptions
+    from ferrule.kernel.dispatch import CallOptions, OnProgress
 
 __all__ = ["HttpFastPath", "SendsPlainCalls"]
 
@@ -65,8 +65,9 @@ class HttpFastPath:
         headers: Mapping[str, str] | None,
         timeout_s: float | None,
         wait_s: float | None,
+        on_progress: OnProgress | None = None,
     ) -> ToolResult | FirstOutcome:
-        """See `ferrule.client.fast_calls.PlainCallSender`."""
+        """See `ferrule.client.fast_calls.PlainCallSender`; ``on_progress`` is called with the progress of the call."""
         started = time.monotonic()
         channel = self._channel
         sent = prepared.headers
@@ -78,6 +79,8 @@ class HttpFastPath:
         if timeout_s is not None:
             options["timeout_s"] = timeout_s
             options["reset_on_progress"] = wait_s is not None
+        if on_progress is not None:
+            options["on_progress"] = on_progress
         id = channel.next_id()
         try:
             result = await channel.send_plain(id, sent, prepared.fill(id, arguments), options)

@@ -16,7 +16,7 @@ from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.fast_path.prepared import PreparedCall
 from ferrule.kernel.concurrency.plain_requests import Deadlines, PlainRequest
 from ferrule.kernel.concurrency.spawner import AsyncioSpawner, Spawner
-from ferrule.kernel.dispatch import ReadStream, ShowsFrames, WritesPieces, WriteStream
+from ferrule.kernel.dispatch import OnProgress, ReadStream, ShowsFrames, WritesPieces, WriteStream
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RequestTimeout
 from ferrule.wire.json_types import is_mapping
 from ferrule.wire.plain_answers import decode_encoded_answer, decode_plain_answer, encoded_result, plain_result
@@ -79,7 +79,13 @@ class StreamFastPath:
     # -- one call -----------------------------------------------------------------------------------------------------
 
     async def call(
-        self, prepared: PreparedCall, arguments: bytes, headers: Any, timeout_s: float | None, wait_s: float | None
+        self,
+        prepared: PreparedCall,
+        arguments: bytes,
+        headers: Any,
+        timeout_s: float | None,
+        wait_s: float | None,
+        on_progress: OnProgress | None = None,
     ) -> ToolResult | FirstOutcome:
         """Send a call, while `is_open`, and return its result, or the outcome that the general path continues from.
 
@@ -89,11 +95,12 @@ class StreamFastPath:
             headers: not used.
             timeout_s: seconds without a response or progress.
             wait_s: seconds from the last progress to the time-out.
+            on_progress: called with the progress of the call, whose request has a token then.
         """
         started = time.monotonic()
         dispatcher = self._dispatcher
         is_first = not self._waiting
-        request = PlainRequest(self._loop, wait_s)
+        request = PlainRequest(self._loop, wait_s, on_progress)
         id = dispatcher.expect(request)
         # A call that is alone is sent at once; further ones are sent together at the end of this pass of the loop.
         self._write.send_pieces([prepared.fill(id, arguments, b"\n")], flush=is_first)  # type: ignore[union-attr]
@@ -103,7 +110,11 @@ class StreamFastPath:
                 self._deadlines.note(due)
         try:
             result = await request.future
+            if on_progress is not None:
+                while request.calling is not None:
+                    await request.calling.wait()
         except BaseException as error:
+            request.on_progress = None
             if dispatcher.forget(id):
                 await dispatcher.withdraw(id, error)
             raise

@@ -11,10 +11,20 @@ On asyncio only.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Coroutine, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-__all__ = ["Deadlines", "PlainRequest", "PlainScope", "TimedRequest"]
+if TYPE_CHECKING:
+    from ferrule.kernel.dispatch import OnProgress
+
+__all__ = ["MAX_PROGRESS_BACKLOG", "Deadlines", "PlainRequest", "PlainScope", "TimedRequest"]
+
+logger = logging.getLogger(__name__)
+
+MAX_PROGRESS_BACKLOG: Final = 256
+"""Progress values that may wait for a slow callback; the oldest are dropped first, as each value replaces the last."""
 
 
 class TimedRequest:
@@ -49,11 +59,30 @@ class PlainRequest(TimedRequest):
         result: the result of the response, as JSON, if the general path has settled the request.
         error: the exception to raise instead.
         has_response: whether ``result`` or ``error`` is set.
+        on_progress: called with each progress, in order; ``None``: progress is not passed on.
+        calling: set when all calls of ``on_progress`` have ended; ``None`` while there are none.
     """
 
-    __slots__ = ("deadline", "error", "future", "has_response", "result", "wait_s")
+    __slots__ = (
+        "_backlog",
+        "calling",
+        "deadline",
+        "error",
+        "future",
+        "has_response",
+        "on_progress",
+        "result",
+        "wait_s",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        wait_s: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.on_progress = on_progress
+        self.calling: asyncio.Event | None = None
         self.future: asyncio.Future[Any] = loop.create_future()
         self.deadline = float("inf")
         self.wait_s = wait_s
@@ -87,10 +116,31 @@ class PlainRequest(TimedRequest):
             self.future.set_result(None)
 
     def receive_progress(self, params: Mapping[str, Any]) -> Coroutine[Any, Any, None] | None:
-        """Move the deadline if `wait_s` is set; return ``None``, since there is no callback to run."""
+        """Move the deadline if `wait_s` is set; return a coroutine to run in a task if there is a callback to run."""
         if self.wait_s is not None:
             self.deadline = self.future.get_loop().time() + self.wait_s
-        return None
+        if self.on_progress is None:
+            return None
+        progress = (params.get("progress", 0.0), params.get("total"), params.get("message"))
+        if self.calling is not None:  # one call at a time, or values could arrive out of order
+            self._backlog.append(progress)
+            return None
+        self._backlog: deque[tuple[Any, Any, Any]] = deque([progress], maxlen=MAX_PROGRESS_BACKLOG)
+        self.calling = asyncio.Event()
+        return self._call(self.calling)
+
+    async def _call(self, calling: asyncio.Event) -> None:
+        try:
+            while self._backlog and self.on_progress is not None:
+                try:
+                    waiting = self.on_progress(*self._backlog.popleft())
+                    if waiting is not None:
+                        await waiting
+                except Exception:
+                    logger.exception("A progress callback failed")
+        finally:
+            self.calling = None
+            calling.set()
 
 
 class Deadlines:

@@ -233,6 +233,30 @@ async def test_messages_of_a_legacy_server_belong_to_its_plain_call(tmp_path: Pa
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("behind", "front"), [("modern", "2025-11-25"), ("modern", MODERN), ("legacy", "2025-11-25")])
+async def test_progress_of_a_plain_call_comes_before_its_result(tmp_path: Path, behind: str, front: str) -> None:
+    """In order, with the token of the client; and none to a client that asked for none."""
+    before = [
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": step, "message": "é"}}
+        for step in range(1, 21)
+    ]
+    said = {"before": before, "result": f'{{"content":[{TEXT}]}}'}
+    found: list[Any] = []
+    for is_on in (True, False):
+        async with running(tmp_path / "r", behind, front, fast_path=is_on) as (gateway, send):
+            await send(call("warm"))
+            _, headers, messages = await send(call("p", said, _meta={"progressToken": 77}))
+            assert headers[b"content-type"] == b"text/event-stream"
+            assert (await send(call("q", said)))[2][0]["id"].startswith("q")
+            assert counted(gateway) == (3 if is_on else 0)
+            found.append(messages)
+    assert found[0] == found[1]
+    steps = [each["params"] for each in found[0][:-1]]
+    assert steps == [{"progressToken": 77, "progress": step, "message": "é"} for step in range(1, 21)]
+    assert found[0][-1]["result"]["content"] == [{"type": "text", "text": "hé"}]
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("behind", ["modern", "legacy"])
 async def test_a_withdrawn_plain_call_is_withdrawn_behind(tmp_path: Path, behind: str) -> None:
     """The client gets no answer for it, and the server behind is told."""

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 
 from ferrule.client.fast_path.outcome import FirstOutcome
 from ferrule.client.gateway.backend_sessions import BackendSession, serving
-from ferrule.client.gateway.plain.sending import PlainForward, first_outcome
+from ferrule.client.gateway.plain.sending import EncodedPath, PlainForward, first_outcome
 from ferrule.client.gateway.views import GatewayViews
 from ferrule.kernel.concurrency.from_thread import from_thread, runs_in
 from ferrule.kernel.fast_path.fast_tools import OWNER, FastCall, FastTool, WriteResult
@@ -23,11 +23,10 @@ from ferrule.protocol.errors import FerruleError
 from ferrule.search.definitions import THE_THREE
 from ferrule.wire.codec import decode, encode, plain_decoder, plain_encode, to_builtins
 from ferrule.wire.plain_answers import EncodedResult, names_its_server
-from ferrule.wire.plain_calls import ABSENT, NO_ARGUMENTS, decode_plain_call
+from ferrule.wire.plain_calls import ABSENT, NO_ARGUMENTS, decode_plain_call, without_progress_token
 from ferrule.wire.types import META_SERVER_INFO
 
 if TYPE_CHECKING:
-    from ferrule.client.fast_calls import PlainCallSender
     from ferrule.client.fast_path.prepared import PreparedCall
     from ferrule.client.gateway.proxy import Proxy
     from ferrule.client.gateway.routes import GatewayRoutes
@@ -116,12 +115,14 @@ class _Route(Struct, gc=False):
         arguments: as the client has sent them.
         backend: the session with the server behind.
         path, prepared: see `ferrule.client.gateway.plain.sending.PlainSender`.
+        has_token: whether the client asks for progress.
     """
 
     arguments: bytes | Raw
     backend: BackendSession
-    path: PlainCallSender
+    path: EncodedPath
     prepared: PreparedCall
+    has_token: bool
 
 
 class GatewayTool:
@@ -158,9 +159,15 @@ class GatewayTool:
     def admits(self, call: FastCall, /) -> bool:
         """See `FastTool`; the way of the call takes the place of its arguments."""
         given = decode_plain_call(call.frame).params.meta
-        meta = None if given is ABSENT else bytes(given)
-        if meta is not None and (len(meta) > _MAX_META_BYTES or _TOKEN in meta):
-            return False
+        meta, has_token = None if given is ABSENT else bytes(given), False
+        if meta is not None:
+            if len(meta) > _MAX_META_BYTES:
+                return False
+            if _TOKEN in meta:
+                # The number differs in each call, and the prepared call does not depend on it.
+                meta, has_token = without_progress_token(meta), True
+                if _TOKEN in meta:
+                    return False
         arguments = call.arguments
         client = call.carrier.client_of(call) if call.sender.revision.has_sessions else None
         backend, client_key = self._proxy.plain_backend(client)
@@ -170,17 +177,17 @@ class GatewayTool:
         path = sender.ready()
         if path is None:
             return False
-        key: Hashable = (self._own_name, client_key, meta, has_arguments)
+        key: Hashable = (self._own_name, client_key, meta, has_arguments, has_token)
         prepared = sender.prepared.get(key)
         if prepared is None:
             client = client or call.carrier.client_of(call)
             kept = self._proxy.meta_of_plain(client, {} if meta is None else decode(meta))
             if kept is None:
                 return False
-            prepared = sender.prepare(key, self._own_name, kept, has_arguments=has_arguments)
+            prepared = sender.prepare(key, self._own_name, kept, has_arguments=has_arguments, has_token=has_token)
             if prepared is None:
                 return False
-        call.arguments = _Route(arguments, backend, path, prepared)
+        call.arguments = _Route(arguments, backend, path, prepared, has_token)
         return True
 
     async def start(self, call: FastCall, /) -> EncodedResult | FirstOutcome:
@@ -194,7 +201,8 @@ class GatewayTool:
         backend.users += 1
         upstream.active += 1
         try:
-            outcome = await backend.client.plain.send(route.path, route.prepared, route.arguments)
+            on_progress = forward.progress if route.has_token else None
+            outcome = await backend.client.plain.send(route.path, route.prepared, route.arguments, on_progress)
         except (FerruleError, OSError) as error:
             outcome = FirstOutcome(started, error=error)
         finally:
