@@ -25,6 +25,7 @@ async def check(mode: str) -> None:
 
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     logger, handler = logging.getLogger("uvicorn.access"), Lines()
+    logger.setLevel(logging.NOTSET)  # a server before this one in the process may have set another
     logger.addHandler(handler)
     serving = asyncio.ensure_future(
         app.run_async(

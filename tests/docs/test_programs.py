@@ -107,7 +107,7 @@ async def test_a_report_goes_on_in_another_process(tmp_path: Path, mode: str) ->
     with running(["durable_report.py"], log, port, **variables):
         async with Client(url, mode=mode, proxy=None) as client:
             with anyio.fail_after(LIMIT_S):
-                done = await client.task(handle.task_id).result()
+                done = await client.task(str(handle.task_id)).result()
     assert done.text == ", ".join(f"chapter {number}" for number in range(1, 7))
     begun = [line for line in log.read_text().splitlines() if line.startswith("writing chapter")]
     assert begun.count("writing chapter 1") == 1
