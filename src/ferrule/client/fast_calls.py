@@ -151,13 +151,16 @@ class FastCalls:
             return
         self._meta = session.meta
         channel = session.channel
-        if session.revision.renamed_fields or not is_asyncio():
+        if session.revision.renamed_fields or not self._runs_on_asyncio():
             return
         self._mirrors = self._reader.mirrors_headers
         if isinstance(channel, OffersFastPath):
             self._path = channel.fast_path
         elif isinstance(channel, SendsPlainCalls):
             self._path = HttpFastPath(channel)
+
+    def _runs_on_asyncio(self) -> bool:
+        return is_asyncio()
 
     def _prepare(self, name: str, variant: tuple[bool, bool]) -> PreparedCall:
         if len(self._prepared) >= MAX_PREPARED:

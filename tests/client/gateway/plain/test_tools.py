@@ -20,6 +20,7 @@ from ferrule.client.gateway.views import GatewayViews, View
 from ferrule.kernel.fast_path.fast_tools import FastTools
 from ferrule.wire.codec import decode, encode
 from tests.client.patience import patient_gateway
+from tests.pipes import line_to
 from tests.profiling import PythonCalls
 from tests.properties.test_fast_path import with_envelope
 from tests.transports.asgi.test_fast_path import exchange
@@ -28,6 +29,7 @@ PROGRAM = str(Path(__file__).with_name("raw_server.py"))
 MODERN = "2026-07-28"
 MAX_CALLS = {"2025-11-25": 88, MODERN: 110}
 """The promise: Python calls of one call through a gateway over HTTP to a server on stdio, of the gateway alone."""
+META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 FRONTS = ["2024-11-05", "2025-06-18", "2025-11-25", MODERN]
 TEXT = '{"type":"text","text":"hé"}'
 RESULTS = [
@@ -347,6 +349,51 @@ async def test_a_client_without_a_session_may_make_plain_calls(tmp_path: Path, f
         assert "result" in (await send(call(1, {})))[2][0]
         assert counted(gateway) == 1
         assert asked_of(tmp_path / "r")[-1]["_meta"]["io.modelcontextprotocol/clientCapabilities"] == {}
+
+
+@pytest.mark.parametrize("front", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("behind", ["modern", "legacy"])
+def test_a_gateway_on_stdio_answers_alike(tmp_path: Path, behind: str, front: str) -> None:
+    """Calls that come together, one that is withdrawn, one with progress; and none is lost."""
+    progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
+    messages: list[Any] = [
+        *(call(f"r{number}", {"result": result}) for number, result in enumerate(RESULTS[:18])),
+        call("token", {"before": [progress]}, _meta={"progressToken": 5}),
+        call("silent", {"silent": True}),
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "silent"}},
+        call("last", {"error": ERRORS[0]}),
+    ]
+    if front == MODERN:
+        messages = [
+            message if "id" not in message else {**message, "params": {**message["params"], "_meta": META | meta}}
+            for message in messages
+            for meta in [message["params"].get("_meta", {})]
+        ]
+
+    async def test(*, fast_path: bool) -> tuple[list[Any], int]:
+        command = {"command": sys.executable, "args": [PROGRAM, str(tmp_path / "r"), behind]}
+        gateway = patient_gateway({"mcpServers": {"raw": command}}, fast_path=fast_path, timeout_s=20.0)
+        async with line_to(gateway) as line:  # type: ignore[arg-type]
+            if front == MODERN:
+                await line.tell({"jsonrpc": "2.0", "id": "i", "method": "server/discover", "params": {"_meta": META}})
+            else:
+                client = {"protocolVersion": front, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+                await line.tell({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": client})
+                await line.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            await line.wait_for(1)
+            await line.tell(
+                {**call("warm", {}), "params": {"name": "raw_say", "_meta": META if front == MODERN else {}}}
+            )
+            before = len(await line.wait_for(2))
+            await line.tell(*messages)
+            answers = (await line.wait_for(before + 21))[before:]
+        return sorted(answers, key=lambda message: str(message.get("id"))), counted(gateway)
+
+    fast, general = (asyncio.run(test(fast_path=is_on)) for is_on in (True, False))
+    assert fast[0] == general[0]
+    assert len(fast[0]) == 21
+    assert general[1] == 0
+    assert fast[1] > 15 if behind == "modern" or front != MODERN else fast[1] == 0
 
 
 def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,11 @@ class PlainSender(FastCalls):
         """Send a call, and return an awaitable of its result, or of the outcome that the proxy continues from."""
         timeout_s = self._timeout_s
         wait_s = timeout_s if self._resets else None
-        return cast("Any", path.call(prepared, cast("bytes", arguments), None, timeout_s, wait_s, on_progress))
+        sent = path.call(prepared, arguments, None, timeout_s, wait_s, on_progress)
+        return cast("Awaitable[EncodedResult | FirstOutcome]", sent)
+
+    def _runs_on_asyncio(self) -> bool:
+        return True  # the fast path of the server runs nowhere else, and asks here without a task, too
 
     def _take_up(self, session: Session | None) -> None:
         super()._take_up(session)

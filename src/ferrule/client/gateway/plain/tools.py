@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import Handler, Server, ServerRequestContext
     from ferrule.wire.revisions import Revision
 
-__all__ = ["MAX_NAMES", "GatewayTool", "GatewayTools"]
+__all__ = ["MAX_NAMES", "MAX_NAME_CHARS", "GatewayTool", "GatewayTools"]
 
 MAX_NAMES: Final = 4096
 """Names of tools that are remembered with their servers; at the limit all are looked up again."""
+MAX_NAME_CHARS: Final = 256
+"""Characters of a name that is remembered; calls of longer ones are no plain calls."""
 _MAX_META_BYTES: Final = 4096
 _TOKEN: Final = b'"progressToken"'
 
@@ -97,7 +99,7 @@ class GatewayTools:
 
     def _find(self, name: str) -> GatewayTool | None:
         routes = self._routes
-        if name in THE_THREE or self._is_own(name) or routes.is_open("tools", name):
+        if len(name) > MAX_NAME_CHARS or name in THE_THREE or self._is_own(name) or routes.is_open("tools", name):
             return None
         found = routes.of_name("tools", name)
         if found is None or found[0].proxy is None or found[0].has_limits or found[0].settings.is_per_user:
