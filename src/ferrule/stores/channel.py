@@ -7,9 +7,9 @@ must not be lost is stored elsewhere; a message only announces it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["Channel", "MemoryChannel", "OnMessage"]
+__all__ = ["Channel", "MemoryChannel", "OnMessage", "PollingChannel"]
 
 OnMessage = Callable[[bytes], None]
 """Called with each message; must not wait."""
@@ -34,6 +34,23 @@ class Channel(Protocol):
         Args:
             on_message: called with each message.
             on_ready: called each time when the connection is open.
+        """
+        ...
+
+
+@runtime_checkable
+class PollingChannel(Protocol):
+    """A channel that asks for messages at intervals, and so costs something while nobody wants them."""
+
+    async def listen_while(
+        self,
+        is_wanted: Callable[[], bool],
+        on_message: OnMessage,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        """As `Channel.listen`, without asking while ``is_wanted()`` is false.
+
+        The first question after a pause also brings messages of the pause, as far as the channel has them still.
         """
         ...
 

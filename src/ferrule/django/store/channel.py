@@ -63,6 +63,12 @@ class DjangoChannel:
 
     async def listen(self, on_message: OnMessage, on_ready: Callable[[], None] | None = None) -> None:
         """Call ``on_message`` with each message, until cancelled; see `Channel.listen`."""
+        await self.listen_while(_always, on_message, on_ready)
+
+    async def listen_while(
+        self, is_wanted: Callable[[], bool], on_message: OnMessage, on_ready: Callable[[], None] | None = None
+    ) -> None:
+        """As `listen`, without a query while ``is_wanted()`` is false; see `PollingChannel`."""
         if _is_in_memory(self._database.using):
             await self._memory.listen(on_message, on_ready)
             return
@@ -76,6 +82,8 @@ class DjangoChannel:
                     on_ready()
                 while True:
                     await anyio.sleep(self._poll_s)
+                    if not is_wanted():  # as under WSGI, which has no streams
+                        continue
                     for message in await _in_thread(reader.read_unlocked):
                         on_message(message)
             except (OSError, DatabaseError) as error:
@@ -86,6 +94,10 @@ class DjangoChannel:
                 with anyio.CancelScope(shield=True):
                     await _in_thread(reader.close)
             await anyio.sleep(_RETRY_S)
+
+
+def _always() -> bool:
+    return True
 
 
 def _is_in_memory(using: str) -> bool:

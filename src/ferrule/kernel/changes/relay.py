@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 import anyio
 
 from ferrule.kernel.changes.bus import Event, SubscriptionBus
-from ferrule.stores.channel import Channel
+from ferrule.stores.channel import Channel, PollingChannel
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError, EncodeError
 
@@ -93,6 +93,12 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
         bus.deliver_gap()
         ready.set()
 
+    async def receive_all() -> None:
+        if isinstance(channel, PollingChannel):
+            await channel.listen_while(lambda: len(bus) > 0, on_message, on_open)
+        else:
+            await channel.listen(on_message, on_open)
+
     async def send_all() -> None:
         nonlocal is_behind, has_dropped
         sent_since_gap = 0
@@ -122,7 +128,7 @@ async def relayed(bus: SubscriptionBus, channel: Channel) -> AsyncGenerator[None
     undo = bus.add_relay(relay)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(channel.listen, on_message, on_open)
+            group.start_soon(receive_all)
             group.start_soon(send_all)
             # Bounded: a server must also start while its channel (Redis) cannot be reached.
             with anyio.move_on_after(1):
