@@ -33,6 +33,31 @@ def test_help_is_quick_because_it_loads_little() -> None:
     assert not modules & {"msgspec", "anyio", "asyncio", "rich", "aiohttp", "uvicorn", "ferrule.client"}
 
 
+_COMMAND = """
+import json, sys
+from ferrule.cli import main
+status = main(sys.argv[1:])
+print("\\n" + json.dumps([status, sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"), [(("list", PROBE), 405), (("call", PROBE, "add", "a=1"), 425)], ids=["list", "call"]
+)
+def test_a_query_loads_little(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
+    """With the server 0.45 s of CPU on two cores: the modules of this process are half of it, and counted here."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND, *arguments], capture_output=True, text=True, check=True, env=environment()
+    )
+    status, modules = json.loads(done.stdout.splitlines()[-1])
+    assert status == 0
+    assert len(modules) <= most
+    # HTTP, the server's side, tables for terminals, and what only a mistake, a picture or a recording needs.
+    unused = {"aiohttp", "uvicorn", "rich", "ferrule.transports.http.client", "ferrule.app.server", "mimetypes",
+              "ferrule.client.gateway", "ferrule.search.definitions", "tempfile", "difflib", "tomllib"}  # fmt: skip
+    assert set(modules) & unused == set()
+
+
 def test_every_command_of_the_table_exists_and_has_help() -> None:
     """The table is written by hand."""
     for name in COMMANDS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import mimetypes
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,8 @@ def _print_binary(name: str, mime_type: str | None, data: str | None, save: Path
     if save is None:
         print_text(f"[{name}: {mime_type or 'unknown type'}, {len(raw)} bytes; --save DIR keeps it]")
         return
+    import mimetypes  # not above: most results are text
+
     ending = mimetypes.guess_extension(mime_type or "") or ".bin"
     path = save / f"{name}{ending}"
     try:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -165,6 +164,8 @@ def _exists(program: str, path: str | None) -> bool:
 
 
 def _check_keys(said: Mapping[str, Any], where: str) -> None:
+    from difflib import get_close_matches  # not above: every client imports this module
+
     known_keys = (*_KEYS, *SETTING_KEYS)
     for key in said:
         if key in _KEYS or key in SETTING_KEYS or key in OTHER_KEYS:

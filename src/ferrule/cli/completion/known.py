@@ -73,9 +73,7 @@ def remember(target: str, lists: Mapping[str, Sequence[Any]]) -> None:
         if len(text) > MAX_FILE_BYTES:
             path.unlink(missing_ok=True)
             return
-        from ferrule.cli.files import replace_file
-
-        replace_file(path, text.encode("ascii"))
+        _replace(path, text.encode("ascii"))
         _delete_oldest(path.parent)
 
 
@@ -121,6 +119,19 @@ def _read(path: Path) -> dict[str, Any]:
     if not is_object(found) or found.get("format") != _FORMAT:
         return {}
     return {kind: items for kind, items in found.items() if kind in _READERS and is_object(items)}
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file in one step, for this user alone; as `ferrule.cli.files`, without the imports of `tempfile`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _delete_oldest(where: Path) -> None:

@@ -68,10 +68,10 @@ def context_of(
     Returns:
         Two texts without secrets: parts that may be secret are hashed.
     """
-    from hashlib import sha256
-
     if not isinstance(target, HttpTarget):  # a server of this client's own
         return f"{target.label}#{_unique_name()}", "owner"
+    from hashlib import sha256
+
     credential = auth.cache_key if isinstance(auth, HasCacheKey) else None
     address = sha256(target.url.encode()).hexdigest()[:32]
     server = f"{target.label}#{address}" if "?" in target.url else target.label  # a query may name another server

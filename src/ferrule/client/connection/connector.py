@@ -366,8 +366,6 @@ class Connector:
         Raises:
             BadServerResponse: the server introduces itself in a malformed way.
         """
-        from ferrule.transports.http.client import StreamableHttp
-
         raw = settled.result
         revision = REVISIONS[settled.version]
         capabilities = read_value(revision, ServerCapabilities, raw.get("capabilities") or {})
@@ -376,8 +374,11 @@ class Connector:
                 _legacy_until.pop(self._era_key, None)
             elif self.mode == "auto":  # in mode "legacy" the server was not probed
                 _legacy_until[self._era_key] = time.monotonic() + ERA_TTL_S
-        if isinstance(channel, StreamableHttp):
-            channel.version = settled.version
+        if isinstance(self.target, HttpTarget):  # others need no module of HTTP
+            from ferrule.transports.http.client import StreamableHttp
+
+            if isinstance(channel, StreamableHttp):
+                channel.version = settled.version
         try:
             meta = cast("Mapping[str, Any]", raw.get("_meta") or {})
             info = meta.get(META_SERVER_INFO) if revision.is_modern else raw.get("serverInfo")
