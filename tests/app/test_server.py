@@ -290,13 +290,14 @@ def test_a_misspelt_option_is_answered_with_the_right_one():
 
 
 @pytest.mark.slow
-def test_type_checkers_see_the_decorated_functions(tmp_path):
-    """Neither Any nor an error, bare or with arguments, sync or async."""
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_type_checkers_see_the_decorated_functions(tmp_path, checker: str):
+    """Neither Any nor an error, bare or with arguments, sync or async; a condition on an answer narrows its type."""
     program = tmp_path / "program.py"
     program.write_text(
-        "from collections.abc import Awaitable, Callable\n"
-        "from typing import assert_type\n"
-        "from ferrule import Context, MCPServer\n"
+        "from typing import Literal, assert_type\n"
+        "from ferrule import Client, Context, MCPServer\n"
+        "from ferrule.questions import Accepted, Refused\n"
         "app = MCPServer('x')\n"
         "@app.tool\n"
         "async def one(a: int, ctx: Context | None = None) -> str:\n"
@@ -324,25 +325,47 @@ def test_type_checkers_see_the_decorated_functions(tmp_path):
         "    if not answer:\n"
         "        return answer.action\n"
         "    assert_type(answer.data, int)\n"
-        "    return (await ctx.sample('hi', max_tokens=1)).text\n",
+        "    return (await ctx.sample('hi', max_tokens=1)).text\n"
+        "@app.tool\n"
+        "async def six(ctx: Context) -> str:\n"
+        "    answer = await ctx.elicit('Which?', int)\n"
+        "    match answer:\n"
+        "        case Accepted(data=number):\n"
+        "            assert_type(number, int)\n"
+        "        case Refused(action=action):\n"
+        "            assert_type(action, Literal['decline', 'cancel'])\n"
+        "    if isinstance(answer, Accepted):\n"
+        "        assert_type(answer.data, int)\n"
+        "    if answer.accepted is True:\n"
+        "        assert_type(answer.data, int)\n"
+        "    if answer.data is not None:\n"
+        "        assert_type(answer.data, int)\n"
+        "    assert_type(await ctx.confirm('Sure?'), bool)\n"
+        "    chosen = await ctx.choose('Which?', ['a', 'b'])\n"
+        "    if chosen is None:\n"
+        "        return 'none'\n"
+        "    assert_type(chosen, str)\n"
+        "    url = await ctx.elicit_url('Sign in', 'https://a.example')\n"
+        "    return 'done' if url else url.action\n"
+        "async def call(client: Client) -> str | None:\n"
+        "    result = await client.call_tool('one', {'a': 1})\n"
+        "    if result.is_error:\n"
+        "        return result.text\n"
+        "    for block in result.content:\n"
+        "        if block.type == 'text':\n"
+        "            assert_type(block.text, str | None)\n"
+        "    assert_type(result.raise_on_error().text, str)\n"
+        "    return None\n",
         encoding="utf-8",
     )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--warn-unused-ignores",
-            "--cache-dir",
-            str(tmp_path / "c"),
-            str(program),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Success" in done.stdout, done.stdout
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    commands = {
+        "mypy": ["--strict", "--warn-unused-ignores", "--cache-dir", str(tmp_path / "c"), str(program)],
+        "pyright": ["--pythonpath", sys.executable, "--project", str(tmp_path)],
+    }
+    command = [sys.executable, "-m", checker, *commands[checker]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ("Success" if checker == "mypy" else "0 errors, 0 warnings") in done.stdout, done.stdout
 
 
 async def test_logging_is_announced_where_something_may_log():

@@ -119,7 +119,7 @@ def explain(error: Exception) -> tuple[int, str]:
     text = terminal_safe(str(error)) or type(error).__name__
     if _http_status(error) == 401:
         how = "--token TOKEN takes one, --oauth signs in through the browser"
-        return EXIT_REFUSED, text.replace(NO_AUTH, how) if NO_AUTH in text else f"{text}: it wants a token. {how}"
+        return EXIT_REFUSED, text.replace(NO_AUTH, how) if NO_AUTH in text else f"{text}: it requires a token. {how}"
     if isinstance(error, ToolFailed):
         return EXIT_FAILED, text
     if isinstance(error, InputRequiredError | InputNotProvided):
@@ -127,7 +127,8 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, RequestTimeout | TimeoutError):
         return EXIT_TIMEOUT, text
     if isinstance(error, RemoteError) and error.code == JsonRpcErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY:
-        return EXIT_NO_ANSWER, f"{text}. Questions are asked where stdin and stderr are a terminal"
+        how = "--answer NAME=VALUE, --yes and --decline answer questions"
+        return EXIT_NO_ANSWER, f"{text}. There is no terminal to ask at; {how}"
     if isinstance(error, RemoteError):
         sentence = f"the server answered with the error {error.code}: {terminal_safe(error.message)}"
         if _http_status(error) == 404 and error.code != JsonRpcErrorCode.METHOD_NOT_FOUND:  # that is a 404 by the book

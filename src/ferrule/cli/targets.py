@@ -261,7 +261,9 @@ def _from_hosts(text: str) -> ServerChoice | None:
     if not found:
         return None
     if len({str(entry) for _, entry in found}) > 1:
-        raise click.UsageError(f"Several hosts have a server {text!r}: {', '.join(f'{h}:{text}' for h, _ in found)}")
+        raise click.UsageError(
+            f"Several hosts have a server {text!r}; write one of {', '.join(f'{h}:{text}' for h, _ in found)}"
+        )
     return _from_entries(text, found[0][0], {text: found[0][1]}, text)
 
 

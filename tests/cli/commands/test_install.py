@@ -130,7 +130,7 @@ def test_what_is_already_so_is_left_alone(tmp_path: Path) -> None:
     path, sample = put(tmp_path, "cursor")
     install(tmp_path, "cursor", PROBE)
     made = path.read_bytes()
-    assert "nothing to do" in install(tmp_path, "cursor", PROBE)
+    assert "nothing to change" in install(tmp_path, "cursor", PROBE)
     assert path.read_bytes() == made
     install(tmp_path, "cursor", PROBE, "--env", "KEY=1")  # another entry replaces it
     assert parse_jsonc(path.read_text())["mcpServers"]["probe"]["env"] == {"KEY": "1"}

@@ -84,7 +84,7 @@ class Accepted(Generic[DataT]):
 
     @property
     def accepted(self) -> Literal[True]:
-        """Whether the user answered."""
+        """Whether the user answered; pyright narrows `data` by the answer itself (``if answer:``), not by this."""
         return True
 
 

@@ -262,7 +262,7 @@ def _undo(path: Path, name: str | None, dry_run: bool) -> None:
 
 def _carry_out(change: Change, dry_run: bool, words: str) -> None:
     if change.is_nothing:
-        say(f"nothing to do: {change.path} says so already")
+        say(f"nothing to change: {change.path} has this entry already")
         return
     if dry_run:
         print_text(change.diff().rstrip("\n"))

@@ -134,7 +134,7 @@ async def _start_once(
                 "Does it wait for something (a login, a download), or speak another protocol?", stderr=lines[-10:],
             )  # fmt: skip
         else:
-            report.add("no-connection", "fail", f"it cannot be talked to: {why(error)}", stderr=lines[-10:])
+            report.add("no-connection", "fail", f"no connection could be made: {why(error)}", stderr=lines[-10:])
         return False
     if took_s > slow_after_s:
         report.add(

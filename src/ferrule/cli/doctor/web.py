@@ -245,7 +245,8 @@ async def _names(report: Report, probe: _Probe, origin: str | None) -> None:
             if (await probe.post(**headers)).status < 400
         ]
         if foreign:
-            report.add("rebinding", "warn", f"any web page can drive it: it takes a foreign {' and '.join(foreign)}",
+            which = " and ".join(foreign)
+            report.add("rebinding", "warn", f"any web page can send it requests: it accepts a foreign {which}",
                        "Check both headers (Ferrule on loopback does).")  # fmt: skip
         else:
             report.add("names", "ok", "it refuses foreign Host and Origin headers")
@@ -358,7 +359,7 @@ async def _explain_auth(report: Report, probe: _Probe, answer: _Answer) -> None:
     if not can_register:
         report.add("no-registration", "warn", "step 3: a client that it does not know cannot introduce itself",
                    "Agree on a client_id, or offer client metadata documents or dynamic registration.")  # fmt: skip
-    report.add("auth-required", "note", "it wants a token; discovery goes through as far as said above",
+    report.add("auth-required", "note", "it requires a token; the steps above found how a client gets one",
                "" if probe.signs_in else "--oauth signs in and looks further, --token TOKEN takes one.")  # fmt: skip
 
 
