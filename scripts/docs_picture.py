@@ -43,7 +43,9 @@ def call(page: Any, tool: str, **arguments: str) -> None:
     for name, value in arguments.items():
         page.locator("#view-tools").get_by_label(name, exact=True).fill(value)
     page.get_by_role("button", name="Call", exact=True).locator("visible=true").first.click()
-    page.get_by_text(re.compile("Bread" if tool == "find_notes" else next(iter(arguments.values())))).last.wait_for()
+    expected = "Bread" if tool == "find_notes" else next(iter(arguments.values()))
+    page.get_by_text(re.compile(expected)).locator("visible=true").last.wait_for()
+    page.get_by_text("Done", exact=True).locator("visible=true").last.wait_for()
 
 
 def main() -> None:
