@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Setting as Setting
     from ferrule.app.signatures.fields import Field as Field
     from ferrule.app.signatures.fields import Header as Header
+    from ferrule.app.signatures.secret import Secret as Secret
     from ferrule.client.client import Client as Client
     from ferrule.client.gateway.gateway import Gateway as Gateway
     from ferrule.client.gateway.proxy import proxy as proxy
@@ -73,6 +74,7 @@ _MODULES: dict[str, str] = {
     "Link": "ferrule.app.results.content",
     "MCPError": "ferrule.protocol.errors",
     "MCPServer": "ferrule.app.server",
+    "Secret": "ferrule.app.signatures.secret",
     "PerPrincipal": "ferrule.app.authorization.handles",
     "Server": "ferrule.kernel.server",
     "Setting": "ferrule.app.settings",
@@ -119,6 +121,7 @@ __all__ = [
     "MCPError",
     "MCPServer",
     "PerPrincipal",
+    "Secret",
     "Server",
     "Setting",
     "StateKey",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.protocol.secret_forms import MASK, is_secret_name, mask_secrets, secret_in
+from ferrule.protocol.secret_forms import MASK, SecretTools, is_secret_name, mask_secrets, secret_in
 
 PARTS = {
     "a token of GitHub": "ghp_" + "aB3" * 12,
@@ -96,3 +96,21 @@ def test_depth_is_bounded() -> None:
     for _ in range(100):
         (found,) = found
     assert found == MASK
+
+
+def test_messages_without_the_secret_arguments_of_tools() -> None:
+    """Learned from the list of tools; also of a call through a search, and in a batch."""
+    schema = {"properties": {"pin": {"writeOnly": True}, "user": {}}}
+    secrets = SecretTools()
+    secrets.learn_from({"result": {"tools": [{"name": "sign_in", "inputSchema": schema}, {"name": 3}, None]}})
+    secrets.learn_from({"result": {"content": []}})
+    secrets.learn_from("no message")
+    params = {"name": "sign_in", "arguments": {"pin": "1234", "user": "ada"}}
+    masked = {"name": "sign_in", "arguments": {"pin": MASK, "user": "ada"}}
+    message = {"id": 1, "method": "tools/call", "params": params}
+    assert secrets.masked([message, {"method": "ping"}]) == [{**message, "params": masked}, {"method": "ping"}]
+    through = {"name": "call_tool", "arguments": params}
+    assert secrets.masked_call(through) == {"name": "call_tool", "arguments": masked}
+    for other in ({"name": "other", "arguments": {"pin": "1"}}, {"name": "sign_in"}, {"arguments": {}}, None):
+        assert secrets.masked_call(other) == other
+    assert params["arguments"]["pin"] == "1234"

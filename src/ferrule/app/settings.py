@@ -27,7 +27,7 @@ from ferrule.app.signatures import adapters, docstrings
 from ferrule.app.signatures.annotations import shape_of
 from ferrule.app.signatures.coercion import lenient, say
 from ferrule.app.signatures.json_schema import exact_schema
-from ferrule.app.signatures.shapes import Shape, kinds_of, split_path
+from ferrule.app.signatures.shapes import Shape, is_secret_shape, kinds_of, split_path
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError, FerruleError
 from ferrule.wire.json_types import is_array, is_list
@@ -293,7 +293,7 @@ def _read_field(raw: adapters.RawField, prefix: str, described: str | None) -> _
     kind, is_list, schema = _kind_of(shape, mark)
     words = shape.words()
     default = None if raw.default in (msgspec.UNSET, None) else _json_or_none(raw.default)
-    is_secret = bool(mark.get("secret")) or "Secret" in _name_of_class(raw.hint)
+    is_secret = bool(mark.get("secret")) or "Secret" in _name_of_class(raw.hint) or is_secret_shape(shape)
     choices = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     public = SettingField(
         name=raw.name,

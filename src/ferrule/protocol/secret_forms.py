@@ -5,12 +5,13 @@ Nothing can know all secrets: these are forms that have a fixed beginning, and n
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.patterns import pattern
 
-__all__ = ["MASK", "is_secret_name", "mask_secrets", "secret_in"]
+__all__ = ["MASK", "SecretTools", "is_secret_name", "mask_secrets", "secret_arguments", "secret_in"]
 
 MASK: Final = "(masked)"
 """What stands in the place of a masked secret."""
@@ -82,3 +83,73 @@ def mask_secrets(value: Any, *, depth: int = 100) -> Any:
     if is_list(value):
         return [mask_secrets(item, depth=depth - 1) for item in value]
     return value
+
+
+def secret_arguments(schema: Any) -> frozenset[str]:
+    """Return the names of the arguments that are secret by their schema, or have a part that is."""
+    properties: Any = schema.get("properties") if is_mapping(schema) else None
+    if not is_mapping(properties):
+        return frozenset()
+    defs: Any = schema.get("$defs")
+    shared: Mapping[str, Any] = defs if is_mapping(defs) else {}
+    return frozenset(str(name) for name, part in properties.items() if _is_secret(part, shared, set()))
+
+
+def _is_secret(schema: Any, defs: Mapping[str, Any], seen: set[str]) -> bool:
+    if is_list(schema):
+        return any(_is_secret(each, defs, seen) for each in schema)
+    if not is_mapping(schema):
+        return False
+    if schema.get("writeOnly") is True or schema.get("format") == "password":
+        return True
+    target: Any = schema.get("$ref")
+    if isinstance(target, str) and target.startswith("#/$defs/") and target not in seen:
+        seen.add(target)
+        if _is_secret(defs.get(target.removeprefix("#/$defs/")), defs, seen):
+            return True
+    return any(_is_secret(part, defs, seen) for part in schema.values())
+
+
+class SecretTools:
+    """The secret arguments of tools, learned from their definitions, so that messages can be masked.
+
+    Bounded: at most 10,000 tools.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, frozenset[str]] = {}
+
+    def learn(self, definitions: Iterable[Any]) -> None:
+        """Learn from entries of ``tools/list``; others are ignored."""
+        for each in definitions:
+            name: Any = each.get("name") if is_mapping(each) else None
+            found = secret_arguments(each.get("inputSchema")) if isinstance(name, str) else frozenset[str]()
+            if found and len(self._names) < 10_000:
+                self._names[name] = found
+
+    def learn_from(self, message: Any) -> None:
+        """Learn from a message, if it is an answer to ``tools/list``."""
+        result: Any = message.get("result") if is_mapping(message) else None
+        tools: Any = result.get("tools") if is_mapping(result) else None
+        if is_list(tools):
+            self.learn(tools)
+
+    def masked_call(self, params: Any) -> Any:
+        """Return the params of ``tools/call`` with `MASK` in place of secret arguments; other params as they are."""
+        if not is_mapping(params) or not isinstance(params.get("name"), str):
+            return params
+        name, given = params["name"], params.get("arguments")
+        if name == "call_tool" and is_mapping(given):  # of a search of tools
+            return {**params, "arguments": self.masked_call(given)}
+        secret = self._names.get(name)
+        if secret is None or not is_mapping(given):
+            return params
+        return {**params, "arguments": {key: MASK if key in secret else value for key, value in given.items()}}
+
+    def masked(self, message: Any) -> Any:
+        """Return a message, or a batch of them, with `MASK` in place of secret arguments."""
+        if is_list(message):
+            return [self.masked(each) for each in message]
+        if not is_mapping(message) or message.get("method") != "tools/call":
+            return message
+        return {**message, "params": self.masked_call(message.get("params"))}

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from ferrule import Client, MCPError, StdioServer
+from ferrule import Client, MCPError, MCPServer, Secret, StdioServer
+from ferrule.cli.tracing.recording import Recorder
 from ferrule.testing import Recording
 from ferrule.testing.recordings.lines import Line
+from ferrule.wire.codec import encode
 
 pytestmark = pytest.mark.anyio
 
@@ -179,3 +181,37 @@ def test_what_is_no_recording(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"x\.jsonl"):
         Recording(path)
+
+
+async def test_calls_with_secret_arguments_are_recorded_without_them_and_found_again(tmp_path: Path) -> None:
+    """By the schema of the tool, also where the name of the argument says nothing."""
+    app: MCPServer[Any] = MCPServer("x")
+
+    @app.tool
+    def open_door(pin: Secret[str], door: str) -> str:
+        return door
+
+    recorder = Recorder(tmp_path / "session.jsonl")
+    async with Client(app, mode="2026-07-28") as client:
+        tools = [tool.name for tool in await client.list_tools()]
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    definition = app.list_tools()[0]
+    call = {"name": "open_door", "arguments": {"pin": "4711-secret", "door": "left"}, "_meta": meta}
+    sent: list[tuple[Any, Any]] = [
+        ("client", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}),
+        ("server", {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [definition]}}),
+        ("client", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+        ("server", {"jsonrpc": "2.0", "id": 2, "result": {"resultType": "complete", "content": []}}),
+    ]
+    for sender, message in sent:
+        recorder.note(sender, encode(message))
+    recorder.close()
+    assert "4711-secret" not in (tmp_path / "session.jsonl").read_text()
+    assert tools == ["open_door"]
+    async with Client(Recording(tmp_path / "session.jsonl"), mode="2026-07-28") as client:
+        found = await client.call_tool("open_door", {"pin": "another", "door": "left"})
+        assert found.is_error is False

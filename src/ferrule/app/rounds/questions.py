@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 import msgspec
 
 from ferrule.app.rounds.keys import content_digest, digest_of_texts
+from ferrule.protocol.secret_forms import secret_arguments
 from ferrule.wire.codec import convert, to_builtins
 from ferrule.wire.faults import ConvertError, FerruleError
 from ferrule.wire.types import CreateMessageResult, ElicitResult, ListRootsResult, Root
@@ -174,11 +175,30 @@ def form_for(wanted: Any) -> Form:
     if isinstance(wanted, Mapping):
         # A copy: the author may change the mapping later, and the digest must stay.
         schema: dict[str, Any] = to_builtins(wanted)
+        _refuse_secrets(schema)
         return _form_of(schema, _checked_by(schema))
     try:
         return _form_for_type(wanted)
     except TypeError:  # perhaps only because the type is not hashable: without the cache
         return _make_form(wanted)
+
+
+def _refuse_secrets(schema: dict[str, Any]) -> None:
+    """Refuse a form that asks for a secret (2026-07-28, "Elicitation": servers MUST NOT request sensitive information).
+
+    Raises:
+        TypeError: a field is secret by its schema (the author's mistake).
+    """
+    target = schema.get("$ref")
+    if isinstance(target, str):
+        inner: Any = schema.get("$defs", {}).get(target.rpartition("/")[2], {})
+        schema = {**inner, "$defs": schema.get("$defs", {})}
+    found = secret_arguments(schema)
+    if found:
+        raise TypeError(
+            f"A form must not ask for a secret ({', '.join(sorted(found))}): "
+            "send the user to a page of yours with ctx.elicit_url(...)"
+        )
 
 
 def _form_of(schema: dict[str, Any], read: Callable[[Any], Any]) -> Form:
@@ -207,6 +227,7 @@ def _make_form(wanted: Any) -> Form:
 
     shape = shape_of(wanted)
     exact = exact_schema(shape)
+    _refuse_secrets(exact if "properties" in exact or "$ref" in exact else {"properties": {"value": exact}})
     whole = model_profile(exact, formats=FORM_FORMATS)
     is_class = whole.get("type") == "object" and "properties" in whole
     if not is_class:

@@ -26,7 +26,7 @@ from ferrule.app.signatures import adapters
 from ferrule.app.signatures.adapters.base import class_hints, evaluated_in
 from ferrule.app.signatures.markers import checked_marker, decoder_marker, foreign_marker, msgspec_accepts, shape_marker
 from ferrule.app.signatures.scalars import ACCEPTED, SENT
-from ferrule.app.signatures.shapes import FieldShape, NoneType, Shape, decode_hook, kinds_of
+from ferrule.app.signatures.shapes import FieldShape, NoneType, Shape, decode_hook, kinds_of, native
 from ferrule.wire.json_types import is_array
 
 __all__ = ["enum_schema", "shape_of"]
@@ -68,6 +68,9 @@ def _is_hashable(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+_SECRETS = "ferrule.app.signatures.secret"
 
 
 class _Reader:
@@ -128,11 +131,30 @@ class _Reader:
             return Shape("map", hint, key.is_plain and value.is_plain, items=[key, value])
         if isinstance(container, type):
             cls: type[Any] = container
+            # By its module, which only an annotation with it has loaded.
+            if cls.__module__ == _SECRETS:
+                return self._secret(annotation, args)
             # The mark of a named tuple, which has no class of its own.
             if issubclass(cls, tuple) and hasattr(container, "_fields"):
                 return self._named_tuple(annotation, container)
             return self._class(annotation, container)
         raise SignatureError(f"{_show(annotation)} has no JSON form")
+
+    def _secret(self, annotation: Any, args: tuple[Any, ...]) -> Shape:
+        from ferrule.app.signatures.secret import SECRET_KEYWORDS, Secret
+
+        inner = self.read(args[0] if args else str)
+        if kinds_of(inner) != ["str"]:
+            raise SignatureError(f"{_show(annotation)} has no JSON form: a secret is text, Secret[str]")
+
+        def decode(value: Any) -> Any:
+            return cast("Any", value) if isinstance(value, Secret) else Secret(native(value, inner))
+
+        shape = msgspec.structs.replace(inner)
+        shape.keywords = inner.keywords | SECRET_KEYWORDS
+        shape.is_plain = False
+        shape.hint = decoder_marker(decode)
+        return shape
 
     def _class(self, annotation: Any, cls: type) -> Shape:
         if issubclass(cls, enum.Enum):

@@ -21,6 +21,7 @@ __all__ = [
     "Shape",
     "decode_hook",
     "flat_members",
+    "is_secret_shape",
     "json_kind",
     "kinds_of",
     "native",
@@ -149,6 +150,11 @@ def native(value: Any, shape: Shape) -> Any:
         msgspec.ValidationError: the value does not fit; ends with a JSON path.
     """
     return msgspec.convert(value, shape.hint, dec_hook=decode_hook, str_keys=True)
+
+
+def is_secret_shape(shape: Shape) -> bool:
+    """Return whether a value of this shape is secret, or has a part that is; see `Secret`."""
+    return any(part.keywords.get("writeOnly") is True for part in shape.walk())
 
 
 def flat_members(shape: Shape, *, _depth: int = 0) -> list[Shape]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.protocol.secret_forms import mask_secrets
+from ferrule.protocol.secret_forms import SecretTools, mask_secrets
 from ferrule.testing.recordings.lines import Line, Sender, read_recording
 from ferrule.wire.codec import decode, encode_str
 from ferrule.wire.faults import DecodeError
@@ -37,6 +37,7 @@ class Recorder:
         self._stream = open(path, "w", encoding="utf-8", errors="backslashreplace", opener=_open_private)  # noqa: SIM115 - closed by close()
         self._clock = clock
         self._masks = masks
+        self._secrets = SecretTools()
         self._start = clock()
         self._lock = threading.Lock()
 
@@ -49,7 +50,9 @@ class Recorder:
         except DecodeError:
             found = {"raw": line.decode("utf-8", "replace").rstrip("\r\n")}
         if self._masks:
-            found = mask_secrets(found)
+            message: Any = found.get("message")
+            self._secrets.learn_from(message)
+            found = mask_secrets(found if message is None else {"message": self._secrets.masked(message)})
         with self._lock:
             at_s = round(self._clock() - self._start, 6)
             self._stream.write(encode_str({"at_s": at_s, "from": sender, **found}) + "\n")

@@ -27,9 +27,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from ferrule.app.authorization.principals import principal_id, principal_of
+from ferrule.app.errors import RegistrationError
 from ferrule.app.rounds.journal import Journal
 from ferrule.app.rounds.settings import settings_of
 from ferrule.app.rounds.suspension import WaitingRounds
+from ferrule.app.signatures.shapes import is_secret_shape
 from ferrule.extensions.base import Extension, ExtensionMethod
 from ferrule.extensions.tasks.executor import InProcess, TaskExecutor
 from ferrule.extensions.tasks.record import TaskRecord, legacy_task, modern_task, related_meta
@@ -40,6 +42,7 @@ from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.server import GrantTopics, Server, ServerRequestContext
 from ferrule.kernel.serving.members import TaskDirectory
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
+from ferrule.protocol.secret_forms import MASK
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -196,6 +199,11 @@ class Tasks(Extension):
         """See `Extension`."""
         tool.wrap = self.wrap
         if tool.task != "forbidden":
+            if (tool.resumable or not self.executor.is_local) and _secret_parameters(tool):
+                raise RegistrationError(
+                    f"Tool {tool.name!r} has a Secret among its parameters, which no store may hold: it can be a task "
+                    "only in the process that has received its call, and cannot be resumable"
+                )
             self._scheduler.tools[tool.name] = tool
 
     # -- calls ----------------------------------------------------------------------------------------------------
@@ -328,10 +336,11 @@ class Tasks(Extension):
     ) -> tuple[StoredTask, TaskRecord]:
         now = self.repository.clock()
         connection = ctx.session.connection
+        secret = _secret_parameters(tool)
         record = TaskRecord(
             task_id=new_task_id(),
             tool=tool.name,
-            arguments=arguments,
+            arguments={name: MASK if name in secret else value for name, value in arguments.items()},
             protocol_version=connection.protocol_version,
             capabilities=to_builtins(connection.client_capabilities_raw),
             client_info=to_builtins(connection.client_info_raw),
@@ -453,3 +462,8 @@ class Tasks(Extension):
     async def work(self, *, concurrency: int = 16) -> None:
         """Run the tasks that the executor delivers, until cancelled, inside the server's lifespan; see `run_worker`."""
         await self._scheduler.work(concurrency)
+
+
+def _secret_parameters(tool: ToolComponent) -> frozenset[str]:
+    """Return the names of the parameters that are secret, whose arguments are in no record."""
+    return frozenset(part.name for part in tool.spec.parameters if is_secret_shape(part.shape))

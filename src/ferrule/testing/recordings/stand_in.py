@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ferrule.kernel.server import Server, ServerRequestContext
 from ferrule.protocol.errors import InvalidParams, MCPError
+from ferrule.protocol.secret_forms import SecretTools
 from ferrule.testing.recordings.exchanges import LISTS, RecordedExchange, exchanges_of, identity_of, key_of, whole_list
 from ferrule.testing.recordings.lines import Line, read_recording
 from ferrule.wire.codec import convert, encode_str, to_builtins
@@ -57,11 +58,18 @@ class Recording:
         self._exchanges = exchanges_of(lines)
         if not self._exchanges:
             raise ValueError(f"{self.name} has no request with an answer")
+        self._secrets = SecretTools()
+        for each in self._exchanges:
+            self._secrets.learn_from({"result": each.result})
         self._answers: dict[bytes, deque[RecordedExchange]] = {}
         for each in self._exchanges:
             if each.method not in _OWN:
-                self._answers.setdefault(key_of(each.method, each.params), deque()).append(each)
+                self._answers.setdefault(self._key_of(each.method, each.params), deque()).append(each)
         self._lists = {method: deque(found) for method in LISTS if (found := whole_list(self._exchanges, method))}
+
+    def _key_of(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """Return what is the same for two equal requests, whose secret arguments a recording does not have."""
+        return key_of(method, self._secrets.masked_call(params) if method == "tools/call" else params)
 
     @cached_property
     def lowlevel(self) -> Server[Any]:
@@ -98,7 +106,7 @@ class Recording:
     async def _answer(self, ctx: ServerRequestContext[Any]) -> Any:
         params: Any = ctx.params if is_mapping(ctx.params) else to_builtins(ctx.params)
         given: Mapping[str, Any] = params if is_mapping(params) else {}
-        recorded = self._answers.get(key_of(ctx.method, given))
+        recorded = self._answers.get(self._key_of(ctx.method, given))
         if recorded is None:
             raise InvalidParams(self._unknown(ctx.method, given))
         exchange = _next(recorded)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ferrule.app.middleware.audit.record import cut, cut_all, secret_arguments, time_text
+from ferrule.app.middleware.audit.record import cut, cut_all, time_text
+from ferrule.protocol.secret_forms import secret_arguments
 
 SECRET = {"type": "string", "writeOnly": True}
 

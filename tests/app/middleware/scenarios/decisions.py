@@ -10,9 +10,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from ferrule import Client, Field, MCPError, MCPServer
+from ferrule import Client, MCPError, MCPServer, Secret
 from ferrule.middleware import AccessRequest, Audit, AuditFile, Deny, Policy, Quota
 
 SECRET = "hunter2-which-nobody-may-write"
@@ -20,7 +20,7 @@ SECRET = "hunter2-which-nobody-may-write"
 TOKEN = "token-which-nobody-may-write"
 """The token of every request over HTTP."""
 
-Pin = Annotated[str, Field(schema={"writeOnly": True})]
+Pin = Secret[str]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def add_tools(app: MCPServer[Any], folder: Path) -> None:
 
     @app.tool
     def fails(city: str, pin: Pin) -> str:
-        raise RuntimeError("the body has failed")
+        raise RuntimeError(f"the body has failed with {pin!r}")
 
     @app.tool
     async def slow(city: str, pin: Pin) -> str:

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from ferrule.kernel.serving.members import ServedMember
 from ferrule.protocol.digests import definition_digest
+from ferrule.protocol.secret_forms import secret_arguments
 from ferrule.wire.codec import canonical, encode_str, to_builtins
 from ferrule.wire.faults import FerruleError
-from ferrule.wire.json_types import is_list, is_mapping
+from ferrule.wire.json_types import is_mapping
 
 if TYPE_CHECKING:
     from ferrule.app.middleware.access import AccessRequest
@@ -157,31 +158,6 @@ class Definitions:
             self._known.clear()
         self._known[member.kind, member.name] = (member.source, digest, secret)
         return digest, secret
-
-
-def secret_arguments(schema: Any) -> frozenset[str]:
-    """Return the names of the arguments that are secret by their schema, or have a part that is."""
-    properties: Any = schema.get("properties") if is_mapping(schema) else None
-    if not is_mapping(properties):
-        return frozenset()
-    defs: Any = schema.get("$defs")
-    shared: Mapping[str, Any] = defs if is_mapping(defs) else {}
-    return frozenset(str(name) for name, part in properties.items() if _is_secret(part, shared, set()))
-
-
-def _is_secret(schema: Any, defs: Mapping[str, Any], seen: set[str]) -> bool:
-    if is_list(schema):
-        return any(_is_secret(each, defs, seen) for each in schema)
-    if not is_mapping(schema):
-        return False
-    if schema.get("writeOnly") is True or schema.get("format") == "password":
-        return True
-    target: Any = schema.get("$ref")
-    if isinstance(target, str) and target.startswith("#/$defs/") and target not in seen:
-        seen.add(target)
-        if _is_secret(defs.get(target.removeprefix("#/$defs/")), defs, seen):
-            return True
-    return any(_is_secret(part, defs, seen) for part in schema.values())
 
 
 def chosen_arguments(choice: ArgumentChoice, request: AccessRequest, secret: frozenset[str]) -> dict[str, Any] | None:
