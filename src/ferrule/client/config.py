@@ -17,7 +17,15 @@ from typing import Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 from ferrule.client.addresses import has_scheme, is_bare_address
 from ferrule.client.config_file import ConfigError, find_servers, is_entry, load_config, read_entry
 from ferrule.client.config_settings import ServerSettings, ServerSettingsError, read_settings
-from ferrule.client.targets import GroupTarget, HttpTarget, InProcessTarget, PairTarget, StdioTarget, Target
+from ferrule.client.targets import (
+    GroupTarget,
+    HttpTarget,
+    InProcessTarget,
+    PairTarget,
+    StdioTarget,
+    Target,
+    UnixTarget,
+)
 from ferrule.transports.stdio.client import StdioServer
 from ferrule.wire.json_types import is_mapping
 
@@ -67,7 +75,7 @@ def read_target(target: Any) -> Target:
         ValueError: it is of a known kind but malformed.
         OSError: a configuration file cannot be read.
     """
-    if isinstance(target, InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget):
+    if isinstance(target, InProcessTarget | PairTarget | HttpTarget | StdioTarget | UnixTarget | GroupTarget):
         return target
     if isinstance(target, StdioServer):
         return StdioTarget(target)
@@ -120,6 +128,11 @@ def split_command(text: str, *, is_windows: bool = os.name == "nt") -> list[str]
 
 def _from_text(text: str) -> Target:
     stripped = text.strip()
+    if stripped.startswith("unix:"):
+        path = stripped.removeprefix("unix:").removeprefix("//")
+        if not path.startswith("/"):
+            raise ValueError(f"{stripped!r}: the address of a Unix socket is unix: and an absolute path")
+        return UnixTarget(path)
     if has_scheme(stripped):
         return HttpTarget(stripped)
     if not stripped:

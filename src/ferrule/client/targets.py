@@ -13,7 +13,7 @@ from ferrule.client.addresses import checked_headers, checked_url
 from ferrule.client.config_settings import ServerSettings
 from ferrule.transports.stdio.client import StdioServer
 
-__all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target"]
+__all__ = ["GroupTarget", "HttpTarget", "InProcessTarget", "PairTarget", "StdioTarget", "Target", "UnixTarget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,24 @@ class StdioTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class UnixTarget:
+    """A Unix socket.
+
+    Attributes:
+        path: of the socket.
+        known_as: its name in the configuration; ``None`` outside one.
+    """
+
+    path: str
+    known_as: str | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """The path."""
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
 class GroupTarget:
     """Several servers under their names.
 
@@ -117,4 +135,4 @@ class GroupTarget:
     known_as: None = None
 
 
-Target: TypeAlias = InProcessTarget | PairTarget | HttpTarget | StdioTarget | GroupTarget
+Target: TypeAlias = InProcessTarget | PairTarget | HttpTarget | StdioTarget | UnixTarget | GroupTarget

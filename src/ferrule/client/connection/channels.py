@@ -58,6 +58,7 @@ __all__ = [
     "ServerLifespan",
     "StdioChannel",
     "StreamChannel",
+    "UnixChannel",
 ]
 
 logger = logging.getLogger("ferrule.client")
@@ -184,6 +185,24 @@ class PairChannel(StreamChannel):
         await self._pair.write_stream.aclose()
         await self._pair.read_stream.aclose()
         await super().aclose()
+
+
+class UnixChannel(PairChannel):
+    """A connection to a Unix socket."""
+
+    @classmethod
+    async def open(cls, path: str, **options: Any) -> UnixChannel:
+        """Connect and return the channel.
+
+        Raises:
+            LocalError: nothing serves the socket, or this user may not open it.
+        """
+        from ferrule.transports.byte_streams import connect_unix
+
+        try:
+            return cls(await connect_unix(path), **options)
+        except OSError as error:
+            raise LocalError(f"The socket {path} cannot be opened: {error}") from error
 
 
 class StdioChannel(StreamChannel):

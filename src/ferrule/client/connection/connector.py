@@ -22,6 +22,7 @@ from ferrule.client.connection.channels import (
     PairChannel,
     ServerLifespan,
     StdioChannel,
+    UnixChannel,
 )
 from ferrule.client.connection.middleware import send_through
 from ferrule.client.connection.negotiation import (
@@ -41,7 +42,7 @@ from ferrule.client.connection.negotiation import (
 )
 from ferrule.client.errors import BadServerResponse
 from ferrule.client.settings import ClientMiddleware, OutgoingRequest
-from ferrule.client.targets import HttpTarget, InProcessTarget, PairTarget, StdioTarget
+from ferrule.client.targets import HttpTarget, InProcessTarget, PairTarget, StdioTarget, UnixTarget
 from ferrule.kernel.dispatch import CallOptions, OnNotify, OnRequest
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError, RequestTimeout
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
@@ -167,7 +168,7 @@ class Connector:
         middleware: around every request; outermost first. The list may be changed later.
     """
 
-    target: InProcessTarget | PairTarget | HttpTarget | StdioTarget
+    target: InProcessTarget | PairTarget | HttpTarget | StdioTarget | UnixTarget
     mode: str
     client_info: Implementation
     capabilities: Callable[[Revision], dict[str, Any]]
@@ -246,6 +247,8 @@ class Connector:
             return self._http_channel(target, background)
         if isinstance(target, StdioTarget):
             return await StdioChannel.open(target.server, **self.stream_options(background))
+        if isinstance(target, UnixTarget):
+            return await UnixChannel.open(target.path, **self.stream_options(background))
         if isinstance(target, PairTarget):
             return PairChannel(target, **self.stream_options(background))
         # Once for all sessions of this client: a restart of the session must not restart the server.

@@ -23,7 +23,7 @@ from ferrule import __version__
 from ferrule.app.middleware.builtin import outcome_of
 from ferrule.client.connection.connector import Session
 from ferrule.client.settings import OutgoingRequest, SendRequest
-from ferrule.client.targets import HttpTarget, StdioTarget, Target
+from ferrule.client.targets import HttpTarget, StdioTarget, Target, UnixTarget
 from ferrule.integrations.opentelemetry.conventions import (
     BOUNDARIES_S,
     CLIENT_OPERATION_DURATION,
@@ -202,6 +202,8 @@ def _attributes(request: OutgoingRequest, name: str | None) -> dict[str, Any]:
 def _target_attributes(target: Target) -> dict[str, Any]:
     if isinstance(target, HttpTarget):
         return {**network_attributes("http"), **server_attributes(target.url)}
+    if isinstance(target, UnixTarget):
+        return {**network_attributes("unix"), "server.address": target.path}
     return dict(network_attributes("stdio")) if isinstance(target, StdioTarget) else {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.integrations.opentelemetry.client import ClientMetrics, ClientTracing
 from ferrule.integrations.opentelemetry.metrics import Metrics
@@ -65,20 +65,22 @@ def instrument(
 
 def _servers(target: Any) -> Iterator[Server[Any]]:
     """Yield the server whose requests are received."""
+    given: Any = target  # its type arguments do not matter, and type checkers cannot know them
     from ferrule.app.server import MCPServer
     from ferrule.client.gateway.gateway import Gateway
     from ferrule.kernel.server import Server
 
     if isinstance(target, MCPServer):
-        yield cast("MCPServer[Any]", target).lowlevel
+        yield given.lowlevel
     elif isinstance(target, Gateway):
         yield target.server
     elif isinstance(target, Server):
-        yield cast("Server[Any]", target)
+        yield given
 
 
 def _clients(target: Any) -> Iterator[list[ClientMiddleware]]:
     """Yield the lists of middleware of what is sent."""
+    given: Any = target
     from ferrule.client.client import Client
     from ferrule.client.gateway.gateway import Gateway
     from ferrule.client.gateway.proxy import Proxy
@@ -90,6 +92,6 @@ def _clients(target: Any) -> Iterator[list[ClientMiddleware]]:
     elif isinstance(target, Gateway):
         yield target.client_middleware
     elif isinstance(target, Server):
-        proxy = cast("Server[Any]", target).attachments.get(Proxy)
+        proxy = given.attachments.get(Proxy)
         if proxy is not None:
             yield proxy.client_middleware
