@@ -1,4 +1,4 @@
-"""What a second worker costs and brings, as ratios of one run: workers.py [--store redis://…] [--quick]
+"""What a second worker costs and brings, as ratios of one run: workers.py [--store redis://…] [--workers 2] [--quick]
 
 Two servers, of one and of two workers, stand side by side and take turns in short slices, so that whatever else the
 machine does meets both. Needs two processors and Linux (see measure.py); without ``--store`` the legacy row, whose
@@ -64,12 +64,12 @@ class Slice:
 
 
 def measure(
-    title: str, revision: str, burn_ms: float, store: str, rounds: int, seconds: float, program: Path = SERVER
+    title: str, revision: str, burn_ms: float, store: str, rounds: int, seconds: float, program: Path, more: int
 ) -> list[str]:
-    """The rows of one kind of server."""
+    """The rows of one kind of server, with one worker and with so many more."""
     with ExitStack() as stack:
         servers: list[HttpServer] = []
-        for workers in (1, 2):
+        for workers in (1, more):
             own = store if store == "-" else f"{store}?prefix=bench-{os.getpid()}-{workers}"
             command = [sys.executable, str(program), str(workers), str(burn_ms), own]
             servers.append(stack.enter_context(http_server(command, revision)))
@@ -91,6 +91,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--store", default="-", help="a Redis, for the row of legacy sessions")
+    parser.add_argument("--workers", type=int, default=2, help="of the second server")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     rounds, seconds = (3, 0.5) if options.quick else (9, 1.0)
@@ -101,9 +102,11 @@ def main() -> None:
     ]
     if options.store != "-":
         kinds.append(("call in a session, 2025-11-25, Redis", LEGACY, 0.0, options.store, SERVER))
-    print("| | unit | one worker | two workers | ratio |\n|---|---|---:|---:|---:|")
+    print(f"| | unit | one worker | {options.workers} workers | ratio |\n|---|---|---:|---:|---:|")
     for title, revision, burn_ms, store, program in kinds:
-        print("\n".join(measure(title, revision, burn_ms, store, rounds, seconds, program)), flush=True)
+        print(
+            "\n".join(measure(title, revision, burn_ms, store, rounds, seconds, program, options.workers)), flush=True
+        )
 
 
 if __name__ == "__main__":
