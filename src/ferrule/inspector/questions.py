@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ferrule.client.calls.callbacks import SamplingRefused
+from ferrule.inspector.errors import BadCall
 from ferrule.wire.codec import to_builtins
+from ferrule.wire.json_types import is_list, is_mapping
 
 if TYPE_CHECKING:
     from ferrule.inspector.feed import Feed
@@ -62,7 +64,12 @@ class PendingQuestions:
         }
 
     def answer(self, key: str, answer: Mapping[str, Any] | None) -> bool:
-        """Answer a question; return whether it was still open."""
+        """Answer a question; return whether it was still open.
+
+        Raises:
+            BadCall: the content of a form has a value that no answer may have.
+        """
+        _check_content(answer)
         question = self._open.get(key)
         if question is None:
             return False
@@ -86,6 +93,20 @@ class PendingQuestions:
         finally:
             del self._open[key]
             self._feed.publish_state("question", key, state=outcome, **facts)
+
+
+def _check_content(answer: Mapping[str, Any] | None) -> None:
+    """Refuse an object in the content of an answer to a form, which the client could not send (2026-07-28)."""
+    content: Any = None if answer is None or "action" not in answer else answer.get("content")
+    if content is None:
+        return
+    if not is_mapping(content):
+        raise BadCall("The content of an answer is an object")
+    for name, value in content.items():
+        if is_mapping(value) or (is_list(value) and not all(isinstance(item, str) for item in value)):
+            raise BadCall(
+                f"An answer has text, numbers, truth values and lists of text; {name[:100]!r} is something else"
+            )
 
 
 class _Question:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.inspector.conftest import Dev, Watched, developing, watching
-from tests.inspector.scenarios.test_page import go
+from tests.inspector.scenarios.test_page import expect, go
 from tests.inspector.servers.hostile import TEXTS
 
 SERVER = Path(__file__).parents[1] / "servers" / "hostile.py"
@@ -97,3 +97,25 @@ def test_an_error(narrow: Watched) -> None:
         go(page, view)
         unharmed(narrow, view)
     narrow.shoot("hostile-error-390")
+
+
+def test_a_question(narrow: Watched) -> None:
+    """Its message and its form, in a dialog that opens by itself; its answer reaches the server."""
+    page = narrow.page
+    go(page, "Tools")
+    page.locator('.item[data-key="asks"]').click()
+    page.locator("#view-tools button.primary").click()
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    unharmed(narrow, "question")
+    assert "<script>window.pwned = 2</script>" in dialog.inner_text()
+    assert dialog.locator("select").count() >= 2
+    narrow.shoot("hostile-question-390")
+    dialog.locator("select").first.select_option(index=1)
+    dialog.get_by_role("button", name="Send").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("An answer has text, numbers, truth values and lists of text")
+    narrow.complaints.clear()  # the browser reports the status 400
+    dialog.locator("textarea.mono").last.fill("")
+    dialog.get_by_role("button", name="Send").click()
+    page.locator("#view-tools .outcome[data-state=done] .job-outcome .switcher").wait_for()
+    assert '"action": "accept"' in page.locator("#view-tools .job-outcome").inner_text()

@@ -79,7 +79,8 @@ def answer(method: str, params: Any) -> Any:
         }
     if method == "tools/list":
         return {
-            "tools": [tool(name, text) for name, text in texts] + [{"name": "fails", "inputSchema": {"type": "object"}}]
+            "tools": [tool(name, text) for name, text in texts]
+            + [{"name": name, "inputSchema": {"type": "object"}} for name in ("fails", "asks")]
         }
     if method == "resources/list":
         return {
@@ -109,10 +110,28 @@ def answer(method: str, params: Any) -> Any:
     return None
 
 
+def ask(id: int) -> None:
+    """Ask a question with a hostile form for the call, and answer the call with what came back."""
+    text = TEXTS["markup"]
+    asked = {"message": "\n".join(TEXTS.values()), "requestedSchema": schema(text) | {"required": ["choice"]}}
+    send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": asked})
+    reply = json.loads(sys.stdin.readline())
+    send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": json.dumps(reply)}]}})
+
+
+def send(message: Any) -> None:
+    """Write a message, with lone surrogates where a text asks for them."""
+    sys.stdout.write(json.dumps(message).replace("LONE-SURROGATE", "lone\\ud800end\\udc00") + "\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
+            continue
+        if message["method"] == "tools/call" and message["params"]["name"] == "asks":
+            ask(message["id"])
             continue
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
         try:
@@ -120,5 +139,4 @@ if __name__ == "__main__":
             reply |= {"result": found} if found is not None else {"error": {"code": -32601, "message": TEXTS["markup"]}}
         except ValueError as error:
             reply |= {"error": {"code": -32000, "message": str(error), "data": TEXTS}}
-        sys.stdout.write(json.dumps(reply).replace("LONE-SURROGATE", "lone\\ud800end\\udc00") + "\n")
-        sys.stdout.flush()
+        send(reply)

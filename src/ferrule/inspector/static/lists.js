@@ -6,6 +6,7 @@ import { isOpen, on, state } from "./store.js";
 
 const FIRST_ROWS = 100;
 const MORE_ROWS = 200;
+const narrow = matchMedia("(max-width: 700px)"); // the list is above what is chosen, and not beside it
 
 /** The text in which the filter looks; made once for each item. */
 const texts = new WeakMap();
@@ -52,7 +53,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
     const key = keyOf(each);
     const { title, subtitle, note, chips } = describe(each);
     return h("li", {}, h("button", { type: "button", class: "item", "aria-current": key === chosen ? "true" : undefined, "data-key": key,
-      tabindex: key === chosen || (each === found[0] && !found.some((other) => keyOf(other) === chosen)) ? 0 : -1, onclick: () => choose(key) },
+      tabindex: key === chosen || (each === found[0] && !found.some((other) => keyOf(other) === chosen)) ? 0 : -1, onclick: () => { choose(key); if (narrow.matches) side.scrollIntoView(); } },
     h("span", { class: "item-title" }, say(title), chips?.map(chipView)),
     subtitle ? h("span", { class: "item-subtitle" }, say(subtitle)) : null,
     note ? h("span", { class: "item-note" }, say(note)) : null));
