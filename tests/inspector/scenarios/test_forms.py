@@ -245,6 +245,22 @@ def test_a_number_is_sent_as_it_was_typed(opened: Watched, text: str) -> None:
     assert read(opened, one({"type": "number"}), c0=text)["text"] == f'{{"x":{text}}}'
 
 
+@pytest.mark.parametrize(
+    "text",
+    [*ODD_NUMBERS, "0.00000012", "-0.0000001", "1234567.1234567891", "123456789012345.67", "1e-7", "5e-324", "0e0"],
+)
+def test_a_number_of_a_server_is_shown_as_it_was_written(opened: Watched, text: str) -> None:
+    """Whatever JavaScript would write in its place."""
+    script = "async text => { const { parseExact } = await import('/exact.js'); return String(parseExact(text)[0].x); }"
+    assert opened.page.evaluate(script, f'[{{"x":{text}}}]') == text
+
+
+def test_text_that_is_no_number_yet_stays_in_its_field(opened: Watched) -> None:
+    """As it was typed before another tool was chosen."""
+    found = read(opened, one({"type": "number"}), {"x": "12 or so"})
+    assert (found["kinds"], found["problems"]) == (["text"], ["x: A number is needed here."])
+
+
 @pytest.mark.parametrize(("typed", "sent"), [("+5", "5"), (".5", "0.5"), ("007", "7")])
 def test_what_is_no_number_of_json_is_sent_as_one(opened: Watched, typed: str, sent: str) -> None:
     """It is plain what was meant."""
@@ -343,7 +359,7 @@ EVERYTHING = {
     [
         "{}",
         '{"text":"","number":1.0,"flag":false,"list":[],"set":[],"inner":{},"choice":"y"}',
-        '{"text":5,"number":"x","flag":null,"list":{},"set":["b","a"],"inner":[],"pet":7,"when":"soon","choice":"z"}',
+        '{"text":5,"number":"5","flag":null,"list":{},"set":["b","a"],"inner":[],"pet":7,"when":"soon","choice":"z"}',
         '{"inner":{"deep":1e400,"other":[1.0]},"more":{"__proto__":2}}',
         '{"pet":{"kind":"dog","tricks":"sit","age":3},"when":"2026-07-28T10:00:00.123456789-03:00","maybe":null}',
         '{"list":["a",5],"set":["a","q"],"text":"two\\nlines","maybe":""}',

@@ -6,8 +6,9 @@
 // shows and sends the nearest number of JavaScript.
 
 const IS_SUPPORTED = typeof JSON.rawJSON === "function";
-// Digits that may be lost: many of them, an exponent, a zero at the end of a fraction, a negative zero.
-const MAY_DIFFER = /\d{16}|\d[eE]|\.\d*0(?!\d)|\.\d{15}|-0(?!\.)/;
+// What may be written in another way: 16 digits or more, an exponent, a zero at the end of a fraction, a small fraction
+// (0.0000001 is 1e-7), a negative zero.
+const MAY_DIFFER = /\d[\d.]{15}|\d[eE]|\.\d*0(?!\d)|0\.0{6}|-0(?!\.)/;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 export class ExactNumber extends Number {

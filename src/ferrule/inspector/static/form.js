@@ -94,7 +94,9 @@ function choosing(schema, choices, context) {
 function plainField(schema, context) {
   const kind = schema.type || (schema.properties ? "object" : undefined);
   const { value } = context;
-  if (value !== undefined && !(value === null && context.nullable) && !fits({ ...schema, type: kind }, value)) {
+  // Text that is no number yet comes from the same field, before the page was loaded again.
+  const isUnfinished = (kind === "integer" || kind === "number") && typeof value === "string" && Number.isNaN(Number(value));
+  if (value !== undefined && !isUnfinished && !(value === null && context.nullable) && !fits({ ...schema, type: kind }, value)) {
     return context.isTop ? wholeField(schema, value) : jsonField(schema, context);
   }
   switch (kind) {
