@@ -442,3 +442,25 @@ def test_the_first_error_of_a_text_is_found(opened: Watched, text: str, place: A
     else:
         assert (found["line"], found["column"]) == place[:2]
         assert found["text"].startswith(place[2])
+
+
+def test_characters_that_are_not_seen_are_seen_in_controls(opened: Watched) -> None:
+    """JSON has escapes for them; beside a text they are written out. What is sent is the same."""
+    script = """async () => {
+      const { schemaForm } = await import("/form.js");
+      const value = {label: "a\\u202eb\\u{e0041}", json: {"k\\u200b": "\\u2066"}};
+      const form = schemaForm({type: "object", properties: {label: {type: "string"}, json: {}}}, value);
+      const [text, json] = [form.element.querySelector("input"), form.element.querySelector("textarea")];
+      const before = [text.value, json.value, form.element.querySelector(".tricky").textContent];
+      const sent = JSON.stringify(form.read().value) === JSON.stringify(value);
+      form.showJson(true);
+      const shown = form.element.querySelector("textarea.editor").value;
+      return [before, sent, shown, JSON.stringify(form.read().value) === JSON.stringify(value)];
+    }"""
+    (text, inner, note), is_sent, shown, is_same = opened.page.evaluate(script)
+    assert text == "a\u202eb\U000e0041"
+    assert inner == '{\n  "k\\u200b": "\\u2066"\n}'
+    assert "U+202E" in note
+    assert "\\u202e" in shown
+    assert "\\udb40\\udc41" in shown
+    assert (is_sent, is_same) == (True, True)

@@ -83,6 +83,11 @@ export function visible(text) {
 /** Return a short text of a server for use in a sentence. */
 export const say = (text, props = {}) => h("bdi", props, visible(clip(String(text ?? ""), 4000)));
 
+export const hasHidden = (text) => text.search(HIDDEN) >= 0;
+
+/** JSON in which such characters are escapes: a control shows them as they are, and they would turn its text around. */
+export const withEscapes = (json) => json.replace(HIDDEN, (found) => Array.from({ length: found.length }, (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""));
+
 export const clip = (text, length) => (text.length > length ? `${text.slice(0, length)}…` : text);
 
 const FIRST_CHARACTERS = 20000;

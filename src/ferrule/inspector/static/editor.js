@@ -5,7 +5,7 @@
 // answer to wrong arguments is worth a look, too.
 
 import { call } from "./api.js";
-import { button, fill, h, newId, say } from "./dom.js";
+import { button, fill, h, newId, say, withEscapes } from "./dom.js";
 import { isContainer, parseExact } from "./exact.js";
 import { firstError, lineOfPath } from "./jsontext.js";
 
@@ -18,7 +18,7 @@ export function jsonEditor(schema, value) {
   const id = newId("editor");
   const area = h("textarea", { id, class: "mono editor", spellcheck: "false", wrap: "off", autocapitalize: "off", autocomplete: "off",
     "aria-describedby": `${id}-problem ${id}-about` });
-  area.value = JSON.stringify(value ?? {}, null, 2);
+  area.value = withEscapes(JSON.stringify(value ?? {}, null, 2));
   area.rows = Math.min(MOST_ROWS, Math.max(LEAST_ROWS, area.value.split("\n").length + 1));
   const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
   const problem = h("p", { class: "problem", id: `${id}-problem`, hidden: true });
@@ -84,7 +84,7 @@ export function jsonEditor(schema, value) {
     area.scrollTop = Math.max(0, (line - 4) * (area.scrollHeight / lines.length));
   }
 
-  const indent = () => { const now = parsed(); if (now) { area.value = JSON.stringify(now.found, null, 2); number(); check(); } };
+  const indent = () => { const now = parsed(); if (now) { area.value = withEscapes(JSON.stringify(now.found, null, 2)); number(); check(); } };
   area.addEventListener("input", () => { complain(""); number(); clearTimeout(timer); timer = setTimeout(check, PAUSE_MS); });
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
   number();

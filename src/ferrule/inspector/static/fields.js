@@ -1,7 +1,7 @@
 // The controls for one value of a form: text, number, truth value, choice, JSON. Each gives {element, peek, read}:
 // `read()` returns {value, problems}, `peek()` the value as far as it is filled in, without complaints.
 
-import { clip, h, newId, say } from "./dom.js";
+import { clip, h, hasHidden, newId, say, visible, withEscapes } from "./dom.js";
 import { ExactNumber, numberOf, parseExact } from "./exact.js";
 import { isWhole, sameJson } from "./schema.js";
 
@@ -67,13 +67,15 @@ export function textField(schema, context) {
   const input = isLong ? h("textarea", { rows: 3, spellcheck: "false" })
     : h("input", { type: schema.format === "email" ? "email" : "text", spellcheck: "false", autocomplete: "off" });
   if (typeof initial === "string") input.value = initial;
+  const isTricky = typeof initial === "string" && hasHidden(initial);
+  const around = isTricky ? () => [input, h("p", { class: "note tricky" }, "It has characters that are not seen: ", h("bdi", {}, visible(clip(initial, 300))))] : context.around;
   const wasEdited = edited(input);
   const least = Number(schema.minLength) || 0;
   const most = Number(schema.maxLength) || 0;
   const short = (text) => (typeof text === "string" && text ? clip(text, 200) : undefined);
   const hint = [short(schema.format), short(schema.pattern) && `pattern ${short(schema.pattern)}`, least && `at least ${least} characters`,
     most && `at most ${most} characters`].filter((each) => typeof each === "string").join(", ");
-  return control(schema, context, input, () => {
+  return control(schema, { ...context, around }, input, () => {
     // A control for one line has no line breaks and no NUL: what it was given is kept until it is edited.
     const text = !wasEdited() && typeof initial === "string" ? initial : input.value;
     if (text === "" && !(context.value === "" && !wasEdited())) {
@@ -138,7 +140,7 @@ function constantField(schema, [value, title], context) {
 /** JSON in a field of its own, where no control can hold the value. */
 export function jsonField(schema, context) {
   const initial = initialOf(schema, context);
-  const text = initial === undefined ? "" : JSON.stringify(initial, null, 2) ?? "";
+  const text = initial === undefined ? "" : withEscapes(JSON.stringify(initial, null, 2) ?? "");
   const area = h("textarea", { rows: Math.min(12, Math.max(4, text.split("\n").length)), spellcheck: "false", class: "mono" });
   area.value = text;
   return control(schema, { ...context, name: context.name || "JSON" }, area, () => {
