@@ -653,6 +653,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
             _ = self.declared_settings.value
         if self.store is not None:
             self.store.check()
+        self.lowlevel.attachments[RoundsSettings].warn_of_missing_cipher()
         for component in (*self.resources.fixed, *self.resources.templates, *self.prompts.index):
             if component.spec.is_pending:
                 component.spec.finish()

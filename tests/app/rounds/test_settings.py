@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
+from ferrule import MCPServer
 from ferrule.app.rounds.errors import StateUnknownKey
 from ferrule.app.rounds.settings import RoundsSettings, StateSettings
 
@@ -53,3 +55,24 @@ def test_settings_are_given_by_name() -> None:
     """Options that are added later must not change what the position of another one means."""
     with pytest.raises(TypeError, match="positional"):
         StateSettings(["o" * 32])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("state_keys", "warnings"), [(["a key of thirty-two bytes, or of more"], 1), (None, 0)])
+def test_keys_without_a_cipher_are_reported_at_the_start(
+    state_keys: list[str] | None, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at the first question of a user, which may be weeks later; once, and only where keys were given."""
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    app = MCPServer("asking", state_keys=state_keys)
+    app.check()
+    app.check()
+    found = [record.getMessage() for record in caplog.records if record.name == "ferrule.app.rounds"]
+    assert len(found) == warnings
+    assert all("pip install 'ferrule[auth]'" in text for text in found)
+
+
+def test_keys_with_a_cipher_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """Where the library is installed, as here."""
+    pytest.importorskip("cryptography")
+    MCPServer("asking", state_keys=["a key of thirty-two bytes, or of more"]).check()
+    assert caplog.records == []

@@ -91,6 +91,7 @@ class RoundsSettings:
         # Another pool than that of sync tools, which keep their threads while they wait for steps.
         self.threads = WorkerThreads(max_step_threads)
         self._has_warned_of_keys = False
+        self._has_looked_for_cipher = False
         self.clock = clock
         self.around_question: Callable[[str], AbstractAsyncContextManager[None]] | None = None
         self._sealer: Sealer | None = None
@@ -118,6 +119,19 @@ class RoundsSettings:
             self.state = replace(self.state, keys=keys)
             self.uses_process_key = False
             self._sealer = None
+
+    def warn_of_missing_cipher(self) -> None:
+        """Log a warning, once, if keys were configured and the library that seals with them is not installed."""
+        if self.uses_process_key or self._has_looked_for_cipher:
+            return
+        self._has_looked_for_cipher = True
+        from importlib.util import find_spec
+
+        if find_spec("cryptography") is None:
+            logger.warning(
+                "state_keys are configured and the cryptography library is missing; a question to a user fails: "
+                "pip install 'ferrule[auth]'"
+            )
 
     def warn_of_keys(self) -> None:
         """Log a warning, once, after a state of another process was refused and no keys were configured."""
