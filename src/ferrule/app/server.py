@@ -36,6 +36,7 @@ from ferrule.stores.store import nothing_is_open, open_store
 from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
+    from ferrule.app.authorization.tenants import TenantOf
     from ferrule.app.components.index import OnDuplicate
     from ferrule.app.components.keywords import SkillKeywords
     from ferrule.app.components.mounting import Mount
@@ -144,6 +145,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_rounds: maximum number of rounds of one call.
         auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, a token verifier, or a
             `ServerProtection` of one's own; ``None`` for no authorization.
+        tenant: where the tenant of a request over HTTP is: ``"claim:NAME"`` of the token, ``"host"``, ``"path"`` (its
+            first segment), or a function ``(principal, context) -> tenant | None``. Sessions, tasks, handles, private
+            cached results and rates of two tenants are separate; ``None`` from the function is 403.
             no authorization.
         extensions: added at once; see `add_extension`.
         on_duplicate: what registering a taken name or URI of a tool, resource, prompt or completer does: ``"error"``
@@ -198,6 +202,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         max_rounds: int = 32,
         inline_state_bytes: int = 64 * 1024,
         auth: ResourceServer | TokenVerifier | ServerProtection | str | None = None,
+        tenant: TenantOf | None = None,
         extensions: Iterable[ServerExtension] = (),
         on_duplicate: OnDuplicate = "error",
         fast_path: bool = True,
@@ -209,7 +214,9 @@ class MCPServer(ComponentRegistry[LifespanT]):
         if auth is not None:
             from ferrule.app.authorization.guards import protection_for
 
-            protection = protection_for(auth)
+            protection = protection_for(auth, tenant)
+        elif tenant is not None:
+            raise ValueError("tenant= needs auth=: without a principal nothing separates two tenants")
         super().__init__(
             Server(
                 Implementation(

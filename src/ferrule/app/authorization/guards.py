@@ -27,6 +27,7 @@ from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
 from ferrule.wire.faults import FerruleError
 
 if TYPE_CHECKING:
+    from ferrule.app.authorization.tenants import TenantOf
     from ferrule.auth.http import AuthRequest, AuthResponse
     from ferrule.auth.server.resource_server import ResourceServer
     from ferrule.kernel.server import ServerRequestContext
@@ -62,13 +63,24 @@ Allow: TypeAlias = Callable[[Any], bool]
 logger = logging.getLogger("ferrule.app")
 
 
-def protection_for(auth: Any) -> ServerProtection:
+def protection_for(auth: Any, tenant: TenantOf | None = None) -> ServerProtection:
     """Return the protection for ``auth=``: one by a `ResourceServer`, or the argument if it is a `ServerProtection`.
 
     The `ResourceServer` is the argument, or one for an issuer's URL or a token verifier.
+
+    Args:
+        auth: as given to `MCPServer`.
+        tenant: where the tenant of a request is; ``None`` for a server without tenants.
+
+    Raises:
+        ValueError: there is no such place for a tenant, or ``auth`` is a `ServerProtection`, which judges by itself.
     """
     from ferrule.auth.server.resource_server import ResourceServer
 
+    if tenant is not None:
+        if isinstance(auth, ServerProtection) and not isinstance(auth, ResourceServer):
+            raise ValueError("tenant= needs auth= of a ResourceServer, an issuer or a token verifier")
+        return Protection(auth if isinstance(auth, ResourceServer) else ResourceServer(auth), tenant)
     if isinstance(auth, ResourceServer):
         return Protection(auth)
     return auth if isinstance(auth, ServerProtection) else Protection(ResourceServer(auth))
@@ -81,8 +93,13 @@ class Protection:
         resource_server: authorizes the requests.
     """
 
-    def __init__(self, resource_server: ResourceServer) -> None:
+    def __init__(self, resource_server: ResourceServer, tenant: TenantOf | None = None) -> None:
         self.resource_server = resource_server
+        self._tenant_of: Callable[[Any, HttpContext], str | None] | None = None
+        if tenant is not None:
+            from ferrule.app.authorization.tenants import tenant_reader
+
+            self._tenant_of = tenant_reader(tenant)
         resource_server.use(fetch_alone)
 
     @property
@@ -97,11 +114,16 @@ class Protection:
             HttpRefusal: the request has no valid token, or the token lacks a scope.
         """
         try:
-            return await self.resource_server.authenticate(context)
+            principal = await self.resource_server.authenticate(context)
         except AuthRefusal as refusal:
             from ferrule.transports.asgi.context import HttpRefusal
 
             raise HttpRefusal(refusal.status, refusal.message, refusal.headers) from None
+        if self._tenant_of is None:
+            return principal
+        from ferrule.app.authorization.tenants import with_tenant
+
+        return with_tenant(principal, self._tenant_of(principal, context))
 
     def insufficient_scope(self, context: Any, scopes: Sequence[str]) -> InsufficientScope:
         """Return the error for missing scopes; see `MakesChallenges`."""

@@ -207,9 +207,11 @@ class CacheResults(FastMiddleware):
 
     def _partition(self, ctx: Context) -> list[Any] | None:
         """Return the part of the key for those that may get this result; ``None`` if it must not be cached."""
-        if self._is_public:
-            return []
         principal = principal_of(ctx)
+        if self._is_public:
+            # Public within a tenant. An authenticator of the program may return any object.
+            tenant = getattr(principal, "tenant", None)
+            return [] if tenant is None else ["tenant", str(tenant)]
         if principal is not None:
             return ["principal", principal_id(principal), sorted(map(str, scopes_of(principal)))]
         if ctx.session.session_id is not None:

@@ -14,9 +14,9 @@ __all__ = ["Principal"]
 class Principal:
     """The party that an access token represents.
 
-    Two principals are equal if issuer, subject and client are equal. A refreshed token, or one with other scopes,
-    therefore has the same principal; sessions are bound to it. A token that names neither subject nor client has a
-    principal of its own, which changes with a refresh.
+    Two principals are equal if tenant, issuer, subject and client are equal. A refreshed token, or one with other
+    scopes, therefore has the same principal; sessions are bound to it. A token that names neither subject nor client
+    has a principal of its own, which changes with a refresh.
 
     Attributes:
         issuer: the authorization server that issued the token.
@@ -28,6 +28,7 @@ class Principal:
         confirmation: thumbprint of the key that the token is bound to (DPoP); ``None``: a bearer token.
         token: the token of this request, for a token exchange (RFC 8693). Never send it to another service: a service
             that accepts it could be used with the tokens of its own callers (2026-07-28, "Token passthrough").
+        tenant: the tenant of the request, on a server with ``tenant=``; ``None`` on others.
     """
 
     issuer: str
@@ -38,6 +39,7 @@ class Principal:
     expires_at: float | None = field(default=None, compare=False)
     confirmation: str | None = field(default=None, compare=False, repr=False)
     token: str = field(default="", compare=False, repr=False)
+    tenant: str | None = None
     _own: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -48,9 +50,14 @@ class Principal:
     def id(self) -> str:
         """A text that identifies the party, equal in every process: issuer, subject and client, each escaped.
 
+        On a server with tenants the tenant stands in front, so that everything that is kept under this text is kept
+        for each tenant.
+
         If the token names neither subject nor client, a hash of the token is part of it.
         """
         parts = (self.issuer, self.subject or "", self.client_id or "", *((self._own,) if self._own else ()))
+        if self.tenant is not None:
+            parts = (f"tenant:{self.tenant}", *parts)
         return " ".join(part.replace("%", "%25").replace(" ", "%20") for part in parts)
 
     def has_scopes(self, *scopes: str) -> bool:
