@@ -105,7 +105,7 @@ class UnixTarget:
     """A Unix socket.
 
     Attributes:
-        path: of the socket.
+        path: where the socket is.
         known_as: its name in the configuration; ``None`` outside one.
     """
 

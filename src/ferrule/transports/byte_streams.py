@@ -183,7 +183,7 @@ async def serve_unix(
 
     Args:
         server: an `MCPServer`, a `Server` or a `Gateway`; its lifespan is entered once.
-        path: of the socket. One that a process left behind is replaced.
+        path: where the socket is. One that a process left behind is replaced.
         mode: the permissions of the file, before anyone can connect. With any for group or others, senders are
             anonymous, and ``scopes=`` and ``allow=`` apply.
         max_connections: further connections are closed at once.
