@@ -12,7 +12,7 @@ __all__ = ["replace_file"]
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file in one step: readers see the old content or the new one, and a failed attempt leaves the old one.
 
-    What is no regular file, such as ``/dev/null``, ``/dev/stdout`` or a pipe, is not replaced: the content goes into it.
+    What is no regular file, such as ``/dev/null``, ``/dev/stdout`` or a pipe, is not replaced: it gets the content.
 
     Args:
         path: the file; its folder exists. A link to a regular file is replaced.
