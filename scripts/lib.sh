@@ -605,7 +605,7 @@ _unprivileged() {
 
 # Starts a PostgreSQL of our own on a free port of this machine, as an unprivileged user, with its data below the cache
 # (below the system's folder for temporary files if that user cannot reach the cache), and exports
-# FERRULE_TEST_POSTGRES_URL, whose user may make databases; stop_postgres ends it.
+# FERRULE_TEST_POSTGRES_URL, whose user may make databases, and _PROGRAMS; stop_postgres ends it.
 start_postgres() {
   local programs port try
   if ! programs=$(find_postgres); then
@@ -638,6 +638,7 @@ start_postgres() {
   for try in $(seq 100); do
     if "$programs/pg_isready" --quiet --host 127.0.0.1 --port "$port"; then
       export FERRULE_TEST_POSTGRES_URL=postgresql://postgres@127.0.0.1:$port/postgres
+      export FERRULE_TEST_POSTGRES_PROGRAMS=$programs  # for tests that need a server of their own, to stop it
       say "PostgreSQL for the tests: $("$programs/postgres" --version) on port $port"
       return 0
     fi

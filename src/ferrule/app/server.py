@@ -141,7 +141,8 @@ class MCPServer(ComponentRegistry[LifespanT]):
         store: keeps the data that more than one request needs, and shares it with all processes that use the same
             store: legacy sessions and their events, messages between processes, tasks, ``once`` steps, large states,
             rates. ``"memory:"`` for this process, ``"sqlite:///path"`` for all processes of this machine,
-            ``"redis://host"`` for any number of machines, or a `Store`; ``None`` for no store.
+            ``"redis://host"`` or ``"postgresql://host/database"`` for any number of machines, or a `Store`;
+            ``None`` for no store.
         max_rounds: maximum number of rounds of one call.
         auth: authorization of HTTP requests: a `ResourceServer`, an issuer's URL, a token verifier, or a
             `ServerProtection` of one's own; ``None`` for no authorization.

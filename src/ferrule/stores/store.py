@@ -1,8 +1,9 @@
 """`Store`, which holds all parts of one store, and the choice of a store by its URL.
 
 ``memory:`` is in this process, ``sqlite:///jobs.db`` in a file that all processes of one machine share (three slashes
-and a relative path, or four for an absolute one, as in other libraries), ``redis://host`` on a server that any number
-of machines share. `register_scheme` adds a scheme; its module is imported when the first URL of the scheme is opened.
+and a relative path, or four for an absolute one, as in other libraries), ``redis://host`` and
+``postgresql://host/database`` on a server that any number of machines share. `register_scheme` adds a scheme; its
+module is imported when the first URL of the scheme is opened.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ async def nothing_is_open() -> None:
     """Close a store without connections: do nothing."""
 
 
-# As for Redis: it may be started after the server.
+# As for Redis and PostgreSQL: they may be started after the server.
 def _nothing_to_check() -> None:
     """Check a store that may be unreachable when a server starts: do nothing."""
 
@@ -88,6 +89,8 @@ _schemes: dict[str, OpenStore | str] = {
     "rediss": "ferrule.stores.redis.store:open_redis",
     "redis+cluster": "ferrule.stores.redis.store:open_redis",
     "rediss+cluster": "ferrule.stores.redis.store:open_redis",
+    "postgresql": "ferrule.stores.postgres.store:open_postgres",
+    "postgres": "ferrule.stores.postgres.store:open_postgres",
 }
 
 # For the hint in the error: the name of the extra differs from that of the scheme.
@@ -96,6 +99,8 @@ _EXTRAS: Final = {
     "rediss": "redis",
     "redis+cluster": "redis",
     "rediss+cluster": "redis",
+    "postgresql": "postgres",
+    "postgres": "postgres",
 }
 
 

@@ -14,6 +14,17 @@ from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.channel import MemoryChannel
 from ferrule.stores.events import MemoryEventStore
 from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.postgres.server import PostgresServer
+from ferrule.stores.postgres.store import (
+    PostgresBlobs,
+    PostgresCache,
+    PostgresChannel,
+    PostgresEvents,
+    PostgresMarks,
+    PostgresRateLimits,
+    PostgresSessions,
+    PostgresTasks,
+)
 from ferrule.stores.rates import MemoryRateLimits
 from ferrule.stores.redis.store import (
     RedisBlobs,
@@ -50,6 +61,7 @@ from ferrule.testing.contracts import (
     StoreContract,
     TaskStoreContract,
 )
+from tests.stores.turned_postgres import TurnedPostgres
 from tests.stores.turned_redis import Clock, TurnedServer
 
 pytestmark = pytest.mark.anyio
@@ -295,3 +307,89 @@ class TestRedisCache(InRedis, CacheStoreContract):
 class TestRedisRateLimits(InRedis, RateLimitStoreContract):
     async def make(self) -> RedisRateLimits:
         return RedisRateLimits(self.server)
+
+
+class InPostgres(StoreContract):
+    """A schema of its own for each test. All that is left has an expiry, and is deleted after it."""
+
+    tick_s = 15.0
+
+    def now(self) -> float:
+        return self.server.clock()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.server.clock.now_s += seconds
+        await self.server.pass_time(seconds)
+
+    @pytest.fixture(autouse=True)
+    async def _server(self, postgres_url: str) -> AsyncGenerator[None]:
+        self.server = TurnedPostgres(postgres_url, Clock())
+        await self.server.open()
+        yield
+        await self.pass_time(1e9)
+        while await self.server.sweep():
+            pass
+        names = await self.server.rows("SELECT tablename FROM pg_tables WHERE schemaname = $1", self.server.schema)
+        left = {name: await self.server.value(f"SELECT count(*) FROM {self.server.schema}.{name}") for (name,) in names}
+        # The version, the number of all tasks, and the time of the test.
+        assert {name: count for name, count in left.items() if count} == {"meta": 1, "task_counts": 1, "turned": 1}
+        assert await self.server.value(self.server.sql("SELECT sum(tasks)::int FROM {schema}.task_counts")) == 0
+        await self.server.drop()
+
+
+class TestPostgresMarks(InPostgres, MarksContract):
+    async def make(self) -> PostgresMarks:
+        return PostgresMarks(self.server)
+
+
+class TestPostgresBlobs(InPostgres, BlobStoreContract):
+    async def make(self) -> PostgresBlobs:
+        return PostgresBlobs(self.server)
+
+
+class TestPostgresTasks(InPostgres, TaskStoreContract):
+    async def make(self) -> PostgresTasks:
+        return PostgresTasks(self.server)
+
+
+class TestPostgresSessions(InPostgres, SessionStoreContract):
+    async def make(self) -> PostgresSessions:
+        return PostgresSessions(self.server)
+
+
+class TestPostgresEvents(InPostgres, BoundedEvents):
+    async def make(self) -> PostgresEvents:
+        return PostgresEvents(self.server)
+
+    async def test_a_dropped_stream_leaves_no_row(self) -> None:
+        """Nor do those of another session go with it."""
+        events = PostgresEvents(self.server, max_session_streams=3)
+        for session in ("a", "b"):
+            for number in range(10):
+                for _ in range(2):
+                    await events.append(session, str(number), b"")
+        rows = await self.server.rows(
+            self.server.sql("SELECT count(DISTINCT stream), count(*) FROM {schema}.events GROUP BY session")
+        )
+        assert [tuple(row) for row in rows] == [(3, 6), (3, 6)]
+
+
+class TestPostgresCache(InPostgres, CacheStoreContract):
+    async def make(self) -> PostgresCache:
+        return PostgresCache(self.server)
+
+
+class TestPostgresRateLimits(InPostgres, RateLimitStoreContract):
+    async def make(self) -> PostgresRateLimits:
+        return PostgresRateLimits(self.server)
+
+
+class TestPostgresChannel(InPostgres, ChannelContract):
+    async def make_two(self) -> tuple[PostgresChannel, PostgresChannel]:
+        self.other = PostgresServer(self.server.url, schema=self.server.schema)
+        return PostgresChannel(self.server), PostgresChannel(self.other)
+
+    @pytest.fixture(autouse=True)
+    async def _other(self) -> AsyncGenerator[None]:
+        yield
+        await self.other.aclose()

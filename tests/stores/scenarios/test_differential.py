@@ -1,6 +1,7 @@
-"""The same random operations on memory, SQLite and Redis give the same answers: each store has one contract.
+"""The same random operations on memory, SQLite, Redis and PostgreSQL give the same answers: they have one contract.
 
-Time is a number that the test turns, for Redis as well (see `tests.stores.turned_redis`). Lives end half-way between
+Time is a number that the test turns, for the servers as well (see `tests.stores.turned_redis`,
+`tests.stores.turned_postgres`). Lives end half-way between
 two steps of time, so that the moments which the test itself takes decide nothing.
 
 ``FERRULE_DIFFERENTIAL_EXAMPLES`` is the number of sequences for each kind of store (20 if it is not set).
@@ -26,6 +27,16 @@ from ferrule.stores.blobs import MemoryBlobs
 from ferrule.stores.cache import MemoryCacheStore
 from ferrule.stores.events import MemoryEventStore
 from ferrule.stores.marks import MemoryMarks
+from ferrule.stores.postgres.server import PostgresServer
+from ferrule.stores.postgres.store import (
+    PostgresBlobs,
+    PostgresCache,
+    PostgresEvents,
+    PostgresMarks,
+    PostgresRateLimits,
+    PostgresSessions,
+    PostgresTasks,
+)
 from ferrule.stores.rates import MemoryRateLimits
 from ferrule.stores.redis.store import (
     RedisBlobs,
@@ -49,6 +60,7 @@ from ferrule.stores.sqlite.store import (
     SqliteTasks,
 )
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TooManyTasks
+from tests.stores.turned_postgres import TurnedPostgres
 from tests.stores.turned_redis import Clock, TurnedServer
 
 STEP_S = 1000.0
@@ -79,41 +91,66 @@ def operations(*kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 
 @dataclass
+class Urls:
+    """Of the servers; ``None`` where there is none."""
+
+    redis: str | None
+    postgres: str | None
+
+
+@dataclass
 class Places:
     """Where stores can be made, with one clock."""
 
     clock: Clock
     file: SqliteFile
     server: TurnedServer | None
+    database: TurnedPostgres | None
 
     async def pass_time(self, steps: int) -> None:
         self.clock.now_s += steps * STEP_S
         if self.server is not None:
             await self.server.pass_time(steps * STEP_S)
+        if self.database is not None:
+            await self.database.pass_time(steps * STEP_S)
 
 
 @asynccontextmanager
-async def opened(redis_url: str | None) -> AsyncGenerator[Places]:
+async def opened(urls: Urls) -> AsyncGenerator[Places]:
     clock = Clock()
     server = None
-    if redis_url is not None:
-        server = TurnedServer(redis_url, prefix=f"test-{secrets.token_hex(6)}", timeout_s=60)
+    if urls.redis is not None:
+        server = TurnedServer(urls.redis, prefix=f"test-{secrets.token_hex(6)}", timeout_s=60)
         server.clock = clock
+    database = None
+    if urls.postgres is not None:
+        database = TurnedPostgres(urls.postgres, clock)
+        await database.open()
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if Path(_IN_MEMORY).is_dir() else None) as folder:
         file = SqliteFile(str(Path(folder) / "store.db"), clock=clock)
         try:
-            yield Places(clock, file, server)
+            yield Places(clock, file, server, database)
         finally:
             file.close()
             if server is not None:
                 await server.pass_time(1e9)
                 await server.aclose()
+            if database is not None:
+                await database.drop()
 
 
-def stores(places: Places, memory: Any, sqlite: Any, redis: Callable[[RedisServer], Any]) -> dict[str, Any]:
+def stores(
+    places: Places,
+    memory: Any,
+    sqlite: Any,
+    redis: Callable[[RedisServer], Any],
+    postgres: Callable[[PostgresServer], Any],
+) -> dict[str, Any]:
     found = {"memory": memory, "sqlite": sqlite}
     if places.server is not None:
         found["redis"] = redis(places.server)
+    if places.database is not None:
+        found["postgres"] = postgres(places.database)
     return found
 
 
@@ -139,18 +176,18 @@ async def same(
     return found["memory"]
 
 
-def run(redis_url: str | None, scenario: Callable[[Places], Awaitable[None]]) -> None:
+def run(urls: Urls, scenario: Callable[[Places], Awaitable[None]]) -> None:
     async def inside() -> None:
-        async with opened(redis_url) as places:
+        async with opened(urls) as places:
             await scenario(places)
 
     asyncio.run(inside())
 
 
 @pytest.fixture
-def url() -> str | None:
-    """Redis takes part where there is one."""
-    return os.environ.get("FERRULE_TEST_REDIS_URL")
+def urls() -> Urls:
+    """Redis and PostgreSQL take part where there is one."""
+    return Urls(os.environ.get("FERRULE_TEST_REDIS_URL"), os.environ.get("FERRULE_TEST_POSTGRES_URL"))
 
 
 time_passes = st.tuples(st.just("time"), st.integers(1, 3))
@@ -164,9 +201,9 @@ time_passes = st.tuples(st.just("time"), st.integers(1, 3))
         st.tuples(st.just("finish"), keys, values, lives),
     )
 )
-def test_marks(url: str | None, steps: list[Any]) -> None:
+def test_marks(urls: Urls, steps: list[Any]) -> None:
     async def scenario(places: Places) -> None:
-        marks = stores(places, MemoryMarks(clock=places.clock), SqliteMarks(places.file), RedisMarks)
+        marks = stores(places, MemoryMarks(clock=places.clock), SqliteMarks(places.file), RedisMarks, PostgresMarks)
         for name, *details in steps:
             if name == "time":
                 await places.pass_time(*details)
@@ -177,7 +214,7 @@ def test_marks(url: str | None, steps: list[Any]) -> None:
                 key, value, ttl_s = details
                 await same(marks, lambda store, k=key, v=value, t=ttl_s: store.finish(k, v, ttl_s=t))
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 @sequences
@@ -188,9 +225,9 @@ def test_marks(url: str | None, steps: list[Any]) -> None:
         st.tuples(st.just("get"), keys),
     )
 )
-def test_blobs(url: str | None, steps: list[Any]) -> None:
+def test_blobs(urls: Urls, steps: list[Any]) -> None:
     async def scenario(places: Places) -> None:
-        blobs = stores(places, MemoryBlobs(clock=places.clock), SqliteBlobs(places.file), RedisBlobs)
+        blobs = stores(places, MemoryBlobs(clock=places.clock), SqliteBlobs(places.file), RedisBlobs, PostgresBlobs)
         for name, *details in steps:
             if name == "time":
                 await places.pass_time(*details)
@@ -200,7 +237,7 @@ def test_blobs(url: str | None, steps: list[Any]) -> None:
             else:
                 await same(blobs, lambda store, key=details[0]: store.get(key))
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 @sequences
@@ -212,9 +249,11 @@ def test_blobs(url: str | None, steps: list[Any]) -> None:
         st.tuples(st.just("drop"), keys),
     )
 )
-def test_cache(url: str | None, steps: list[Any]) -> None:
+def test_cache(urls: Urls, steps: list[Any]) -> None:
     async def scenario(places: Places) -> None:
-        caches = stores(places, MemoryCacheStore(clock=places.clock), SqliteCache(places.file), RedisCache)
+        caches = stores(
+            places, MemoryCacheStore(clock=places.clock), SqliteCache(places.file), RedisCache, PostgresCache
+        )
         for name, *details in steps:
             if name == "time":
                 await places.pass_time(*details)
@@ -226,7 +265,7 @@ def test_cache(url: str | None, steps: list[Any]) -> None:
             else:
                 await same(caches, lambda store, group=details[0]: store.drop(group))
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 @sequences
@@ -238,9 +277,11 @@ def test_cache(url: str | None, steps: list[Any]) -> None:
         st.tuples(st.just("delete"), keys),
     )
 )
-def test_sessions(url: str | None, steps: list[Any]) -> None:
+def test_sessions(urls: Urls, steps: list[Any]) -> None:
     async def scenario(places: Places) -> None:
-        sessions = stores(places, MemorySessions(clock=places.clock), SqliteSessions(places.file), RedisSessions)
+        sessions = stores(
+            places, MemorySessions(clock=places.clock), SqliteSessions(places.file), RedisSessions, PostgresSessions
+        )
         for name, *details in steps:
             if name == "time":
                 await places.pass_time(*details)
@@ -253,7 +294,7 @@ def test_sessions(url: str | None, steps: list[Any]) -> None:
             else:
                 await same(sessions, lambda store, key=details[0]: store.delete(key))
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 @sequences
@@ -263,11 +304,17 @@ def test_sessions(url: str | None, steps: list[Any]) -> None:
         st.tuples(st.just("take"), keys, st.integers(1, 4), st.sampled_from([370.0, 1110.0, 2590.0])),
     )
 )
-def test_rates(url: str | None, steps: list[Any]) -> None:
+def test_rates(urls: Urls, steps: list[Any]) -> None:
     """A wait is the same to two seconds: those that a bucket in Redis may be forgotten too early here."""
 
     async def scenario(places: Places) -> None:
-        rates = stores(places, MemoryRateLimits(clock=places.clock), SqliteRateLimits(places.file), RedisRateLimits)
+        rates = stores(
+            places,
+            MemoryRateLimits(clock=places.clock),
+            SqliteRateLimits(places.file),
+            RedisRateLimits,
+            PostgresRateLimits,
+        )
         for name, *details in steps:
             if name == "time":
                 await places.pass_time(*details)
@@ -277,7 +324,7 @@ def test_rates(url: str | None, steps: list[Any]) -> None:
             assert max(waits) - min(waits) < 2, waits
             assert all(waits) or not any(waits), waits
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 @dataclass
@@ -307,7 +354,7 @@ class Ids:
         st.tuples(st.just("forget"), st.sampled_from("st")),
     )
 )
-def test_events(url: str | None, steps: list[Any]) -> None:
+def test_events(urls: Urls, steps: list[Any]) -> None:
     """Of streams that are kept; how long they are is each store's own."""
 
     async def scenario(places: Places) -> None:
@@ -316,6 +363,7 @@ def test_events(url: str | None, steps: list[Any]) -> None:
             MemoryEventStore(max_stream_events=EVENTS),
             SqliteEvents(places.file, max_stream_events=EVENTS, ttl_s=1e8),
             lambda server: RedisEvents(server, max_stream_events=EVENTS, ttl_s=1e8),
+            lambda server: PostgresEvents(server, max_stream_events=EVENTS, ttl_s=1e8),
         )
         ids = Ids()
         for name, session, *details in steps:
@@ -336,7 +384,7 @@ def test_events(url: str | None, steps: list[Any]) -> None:
                 ids.sessions = ["ended" if of == session else of for of in ids.sessions]
                 await places.pass_time(1)
 
-    run(url, scenario)
+    run(urls, scenario)
 
 
 task_ids = st.sampled_from(["t0", "t1", "t2", "t10"])
@@ -360,7 +408,7 @@ leases = st.one_of(lives, st.just(0.0))
         st.tuples(st.just("claim"), leases, st.integers(0, 3)),
     )
 )
-def test_tasks(url: str | None, steps: list[Any]) -> None:
+def test_tasks(urls: Urls, steps: list[Any]) -> None:
     def seen(name: str, found: Any) -> Any:
         """A record without what differs by the moments that a test takes."""
         if isinstance(found, list):
@@ -371,7 +419,7 @@ def test_tasks(url: str | None, steps: list[Any]) -> None:
         return found
 
     async def scenario(places: Places) -> None:
-        tasks = stores(places, MemoryTasks(clock=places.clock), SqliteTasks(places.file), RedisTasks)
+        tasks = stores(places, MemoryTasks(clock=places.clock), SqliteTasks(places.file), RedisTasks, PostgresTasks)
         added: dict[str, StoredTask] = {}
         bounds = {"max_tasks": 3, "max_per_owner": 2}
         for name, *details in steps:
@@ -412,4 +460,4 @@ def test_tasks(url: str | None, steps: list[Any]) -> None:
         )
         return await store.replace(task, lease_s=lease_s)
 
-    run(url, scenario)
+    run(urls, scenario)

@@ -33,7 +33,9 @@ Examples:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free one.")
 @click.option("--path", default="/mcp", show_default=True, help="Path of the endpoint; a view is below it.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
-@click.option("--store", metavar="URL", help="Where workers share sessions and tokens: redis://… or sqlite:///…")
+@click.option(
+    "--store", metavar="URL", help="Where workers share sessions and tokens: redis://…, postgresql://… or sqlite:///…"
+)
 @click.option("--stateless", is_flag=True, help="No sessions for legacy clients: needs no store, allows no questions.")
 @click.option(
     "--search",

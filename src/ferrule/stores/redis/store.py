@@ -18,6 +18,7 @@ from ferrule.stores.redis.server import DEFAULT_PREFIX, RedisServer, digest, mil
 from ferrule.stores.redis.sessions import RedisChannel, RedisEvents, RedisSessions
 from ferrule.stores.redis.tasks import RedisTasks
 from ferrule.stores.store import Store, StoreUrlError
+from ferrule.stores.urls import without_password
 
 __all__ = [
     "RedisBlobs",
@@ -188,10 +189,10 @@ def open_redis(url: str) -> Store:
     prefix = options.pop("prefix", DEFAULT_PREFIX)
     # `{}` would change the hash tag, `:` the parts of a key, and `*` a pattern.
     if not parts.hostname or not prefix or any(character in prefix for character in "{}:* "):
-        raise StoreUrlError(f"{_shown(url)!r} is not redis://host:port/database?prefix=name")
+        raise StoreUrlError(f"{without_password(url)!r} is not redis://host:port/database?prefix=name")
     scheme, _, kind = parts.scheme.partition("+")
     if kind and parts.path.strip("/") not in ("", "0"):
-        raise StoreUrlError(f"{_shown(url)!r} names a database, but a Redis Cluster has only database 0")
+        raise StoreUrlError(f"{without_password(url)!r} names a database, but a Redis Cluster has only database 0")
     plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
     server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
     return Store(
@@ -206,12 +207,3 @@ def open_redis(url: str) -> Store:
         rates=RedisRateLimits(server),
         aclose=server.aclose,
     )
-
-
-def _shown(url: str) -> str:
-    """Return a URL without its password, for messages."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    _, at, address = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"***{at}{address}"))
