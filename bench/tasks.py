@@ -1,7 +1,7 @@
 """Many tasks, created, polled and expired: what is left of them in memory and in the store.
 
     python bench/tasks.py                                    10,000 tasks in memory
-    python bench/tasks.py --store redis://localhost:6379/0   … in Redis
+    python bench/tasks.py --store redis://localhost:6379/0   … in Redis, or a PostgreSQL
     python bench/tasks.py --store sqlite:////tmp/tasks.db    … in SQLite
 
 Counts, not clocks, decide; the times are for the reader.
@@ -27,6 +27,7 @@ from ferrule.errors import RemoteError
 from ferrule.extensions.tasks import Tasks
 from ferrule.extensions.tasks.record import TaskRecord
 from ferrule.extensions.tasks.run import TaskRun
+from ferrule.stores.postgres.store import PostgresTasks
 from ferrule.stores.tasks import MemoryTasks, StoredTask
 from ferrule.wire.faults import FerruleError
 
@@ -66,6 +67,12 @@ async def _stored(app: MCPServer[Any], tasks: Tasks, prefix: str) -> int:
     store = tasks.repository.store
     if isinstance(store, MemoryTasks):
         return len(store)
+    if prefix.startswith("postgres"):
+        server = cast("PostgresTasks", store)._server
+        while await server.sweep():
+            pass
+        stored: int = await server.value(server.sql("SELECT count(*) FROM {schema}.tasks"))
+        return stored
     if prefix:
         from redis.asyncio import Redis
 
@@ -91,7 +98,8 @@ async def run(count: int, store: str = "memory:") -> Left:
     Args:
         store: as of `MCPServer`.
     """
-    prefix = f"{store}?prefix=bench-{secrets.token_hex(6)}" if store.startswith("redis") else ""
+    names = {"redis": "?prefix=bench-", "postgres": "?schema=bench_"}
+    prefix = next((store + name + secrets.token_hex(6) for kind, name in names.items() if store.startswith(kind)), "")
     ttl_s = max(3.0, count / 100)
     tasks = Tasks(ttl_s=ttl_s, max_tasks=count + 2 * AT_ONCE, poll_interval_ms=20)
     app = MCPServer("many", store=prefix or store, extensions=[tasks])
@@ -151,7 +159,10 @@ async def run(count: int, store: str = "memory:") -> Left:
         tracemalloc.stop()
         listeners = len(app.lowlevel.bus) - 1
     if prefix:
-        await cast("Any", tasks.repository.store)._server.aclose()
+        server = cast("Any", tasks.repository.store)._server
+        if prefix.startswith("postgres"):
+            await server.value(server.sql("DROP SCHEMA {schema} CASCADE"))
+        await server.aclose()
     return Left(objects, listeners, stored, grown / count, created - began, polled - created)
 
 

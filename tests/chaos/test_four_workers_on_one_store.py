@@ -1,16 +1,15 @@
-"""``app.run("http", workers=4)`` on Redis and on one SQLite file: every promise on whichever worker a request meets.
+"""``app.run("http", workers=4)`` on Redis, PostgreSQL and one SQLite file: every promise on each worker.
 
 Each request opens a connection of its own, so that it meets any of them.
 """
 
 from __future__ import annotations
 
-import secrets
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -81,13 +80,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def four(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Server]:
+@pytest.fixture(params=["redis", "postgres", "sqlite"])
+def four(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_store: Callable[[str], str]
+) -> Generator[Server]:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    store = f"sqlite:///{tmp_path}/store.db"
-    if request.param == "redis":
-        store = f"{request.getfixturevalue('redis_url')}?prefix=four-{secrets.token_hex(6)}"
+    store = f"sqlite:///{tmp_path}/store.db" if request.param == "sqlite" else new_store(request.param)
     monkeypatch.setenv("FOUR_STORE", store)
     server = Server(script, store)
     server.store = store  # type: ignore[attr-defined]
@@ -161,6 +160,9 @@ async def all_expires(store: str) -> None:
             for table in tables:
                 assert connection.execute(f"SELECT count(*) FROM {table} WHERE expires_at IS NULL").fetchone() == (0,)
         return
+    if store.startswith("postgres"):
+        await all_expires_in_postgres(store)
+        return
     from redis.asyncio import Redis
 
     url, _, query = store.partition("?prefix=")
@@ -172,6 +174,28 @@ async def all_expires(store: str) -> None:
             # Gone between the two, or it ends within a month (the longest that a session may be idle).
             assert left_ms == -2 or 0 < left_ms <= 31 * 24 * 3600 * 1000, f"{key} never expires"
     assert {"session", "blob", "mark", "tasks", "cache", "rate"} <= kinds
+
+
+async def all_expires_in_postgres(store: str) -> None:
+    """Each table has a time of expiry in each row; only the version and the number of tasks have none."""
+    import asyncpg
+
+    url, _, schema = store.partition("?schema=")
+    connection = await asyncpg.connect(url)
+    found = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+    tables = {name for (name,) in found} - {"meta", "task_counts"}
+    assert len(tables) == 9
+    filled: set[str] = set()
+    for table in tables:
+        rows = await connection.fetch(
+            f"SELECT expires_at - extract(epoch FROM now())::float8 AS left_s FROM {schema}.{table}"
+        )
+        # It ends within a month, the longest that a session may be idle, and a tenth.
+        assert all(row["left_s"] <= 34 * 24 * 3600 for row in rows), table
+        if rows:
+            filled.add(table)
+    assert {"sessions", "events", "blobs", "marks", "tasks", "cache", "rates", "messages"} <= filled
+    await connection.close()
 
 
 WRITER = """

@@ -1,4 +1,4 @@
-"""Redis away for a while, two workers on one task, clocks that differ: on real processes."""
+"""The store's server away for a while, two workers on one task, clocks that differ: on real processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,8 @@ from ferrule import Client
 from ferrule.client.calls.tasks import TaskHandle
 from ferrule.protocol.errors import RemoteError
 from tests.chaos.support import STUCK_S, Program, Running, repeated_effects
-from tests.stores.own_redis import KEEP, OwnRedis
+from tests.stores.own_postgres import OwnPostgres
+from tests.stores.own_redis import OwnRedis
 from tests.transports.hosting.test_workers import call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="no workers there")]
@@ -55,16 +56,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Generator[OwnRedis]:
-    """A Redis that the test may stop."""
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    redis = OwnRedis(folder, *KEEP)
-    yield redis
-    redis.close()
-
-
 async def answers(client: Client, tool: str) -> object:
     """The data of a call that may be refused while the store is away."""
     async with asyncio.timeout(STUCK_S):
@@ -75,26 +66,26 @@ async def answers(client: Client, tool: str) -> object:
                 await asyncio.sleep(0.1)
 
 
-async def pause(redis: OwnRedis) -> None:
-    """The process stands still for three lease times."""
-    redis.pause()
+async def pause(store: OwnRedis | OwnPostgres) -> None:
+    """Its processes stand still for three lease times."""
+    store.pause()
     await asyncio.sleep(3)
-    redis.go_on()
+    store.go_on()
 
 
-async def restart(redis: OwnRedis) -> None:
+async def restart(store: OwnRedis | OwnPostgres) -> None:
     """It dies, and another takes its place with what it had written."""
-    redis.kill()
+    store.kill()
     await asyncio.sleep(1)
-    await asyncio.to_thread(redis.start)
+    await asyncio.to_thread(store.start)
 
 
 @pytest.mark.parametrize("trouble", [pause, restart])
-async def test_a_redis_that_is_away_costs_time_and_nothing_else(
-    trouble: object, own_redis: OwnRedis, tmp_path: Path
+async def test_a_server_that_is_away_costs_time_and_nothing_else(
+    trouble: object, own_server: OwnRedis | OwnPostgres, tmp_path: Path
 ) -> None:
     """Sessions, tasks and subscriptions go on, and calls that need nothing of it are served meanwhile."""
-    program = Program(tmp_path, TEXT, own_redis.url)
+    program = Program(tmp_path, TEXT, own_server.url)
     with program.running(CHAOS_WORKERS="2") as server:
         async with (
             Client(server.url, mode="2026-07-28") as modern,
@@ -104,7 +95,7 @@ async def test_a_redis_that_is_away_costs_time_and_nothing_else(
             assert (await legacy.call_tool("count")).data == 1
             handles = [await modern.start_tool("work", {"name": f"task{number}"}) for number in range(4)]
             async with listening.listen(tools=True) as changes:
-                troubled = asyncio.ensure_future(trouble(own_redis))  # type: ignore[operator]
+                troubled = asyncio.ensure_future(trouble(own_server))  # type: ignore[operator]
                 while not troubled.done():
                     async with asyncio.timeout(STUCK_S):
                         assert (await modern.call_tool("pid")).data
@@ -125,9 +116,9 @@ async def test_a_redis_that_is_away_costs_time_and_nothing_else(
     assert repeated_effects(program.notes()) == []
 
 
-async def test_two_workers_that_finish_one_task_agree(redis_url: str, tmp_path: Path) -> None:
+async def test_two_workers_that_finish_one_task_agree(server_store: Callable[[], str], tmp_path: Path) -> None:
     """One is stopped for longer than its lease, another takes the task over, then the first one continues."""
-    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=twice-{secrets.token_hex(6)}")
+    program = Program(tmp_path, TEXT, server_store())
     with program.running(CHAOS_WORKERS="3") as server:
         async with Client(server.url, mode="2026-07-28") as client, asyncio.timeout(60):
             handle = await client.start_tool("work", {"name": "x", "steps": 4, "pause_s": 0.3})
@@ -167,9 +158,11 @@ async def result_elsewhere(url: str, task_id: str) -> str:
             continue
 
 
-async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, tmp_path: Path) -> None:
+async def test_clocks_that_differ_by_two_seconds_change_nothing(
+    server_store: Callable[[], str], tmp_path: Path
+) -> None:
     """A task, a session and a sealed state of one machine are worth the same on another, early or late."""
-    store = f"{redis_url}?prefix=clocks-{secrets.token_hex(6)}"
+    store = server_store()
     program = Program(tmp_path, TEXT, store)
     with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
 
@@ -189,11 +182,11 @@ async def test_clocks_that_differ_by_two_seconds_change_nothing(redis_url: str, 
     assert len(effects) == len(set(effects)) == 12
 
 
-async def test_a_dead_workers_task_goes_on_under_another_clock(redis_url: str, tmp_path: Path) -> None:
-    """Leases are counted by Redis: a clock that is ahead takes nothing early, one that is behind leaves nothing."""
+async def test_a_dead_workers_task_goes_on_under_another_clock(server_store: Callable[[], str], tmp_path: Path) -> None:
+    """Leases are counted by the store: a clock that is ahead takes nothing early, one that is behind leaves nothing."""
 
     async def taken_over(offset: str) -> None:
-        store = f"{redis_url}?prefix=lease-{secrets.token_hex(6)}"
+        store = server_store()
         program = Program(tmp_path / offset, TEXT, store)
         with program.running() as one, program.running(CHAOS_CLOCK_OFFSET=offset) as other:
             async with Client(one.url, mode="2026-07-28") as here, asyncio.timeout(40):
@@ -208,9 +201,9 @@ async def test_a_dead_workers_task_goes_on_under_another_clock(redis_url: str, t
     await asyncio.gather(taken_over("2"), taken_over("-2"))
 
 
-async def test_rounds_of_a_call_hold_under_two_clocks(redis_url: str, tmp_path: Path) -> None:
+async def test_rounds_of_a_call_hold_under_two_clocks(server_store: Callable[[], str], tmp_path: Path) -> None:
     """A state that was sealed two seconds in the future is not a forgery."""
-    program = Program(tmp_path, TEXT, f"{redis_url}?prefix=rounds-{secrets.token_hex(6)}")
+    program = Program(tmp_path, TEXT, server_store())
     with program.running(CHAOS_CLOCK_OFFSET="2") as early, program.running() as late:
         for one, other in ((early, late), (late, early)):
             asked = await asyncio.to_thread(call, one.port, "ask")

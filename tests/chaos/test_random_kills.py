@@ -12,6 +12,7 @@ import random
 import secrets
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,12 @@ if __name__ == "__main__":
 """
 
 
-async def test_random_kills_cost_calls_in_flight_and_nothing_else(redis_url: str, tmp_path: Path) -> None:
+async def test_random_kills_cost_calls_in_flight_and_nothing_else(
+    server_store: Callable[[], str], tmp_path: Path
+) -> None:
     """Fifty of four workers, one after the other, under traffic of every kind."""
     rng = random.Random(SEED)
-    store = f"{redis_url}?prefix=kills-{secrets.token_hex(6)}"
+    store = server_store()
     program, traffic = Program(tmp_path, TEXT, store), Traffic()
     finished: list[str] = []
     in_doubt: list[str] = []

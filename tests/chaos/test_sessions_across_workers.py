@@ -1,6 +1,6 @@
 """Legacy sessions on two processes with one store: whatever begins on one goes on on the other, also when one dies.
 
-With Redis, and with one SQLite file.
+With Redis, with PostgreSQL, and with one SQLite file.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ def two_on(store: str, folder: Path) -> Generator[tuple[Server, Server]]:
         server.close()
 
 
-@pytest.fixture(scope="module", params=["redis", "sqlite"])
-def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Server, Server]]:
+@pytest.fixture(scope="module", params=["redis", "postgres", "sqlite"])
+def two(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_store: Callable[[str], str]
+) -> Generator[tuple[Server, Server]]:
     """Shared by all tests but one: each has a session of its own."""
     folder = tmp_path_factory.mktemp("two")
-    store = f"sqlite:///{folder}/store.db"
-    if request.param == "redis":
-        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
+    store = f"sqlite:///{folder}/store.db" if request.param == "sqlite" else new_store(request.param)
     yield from two_on(store, folder)
 
 
@@ -247,11 +247,11 @@ def test_a_cancellation_that_arrives_elsewhere_stops_the_call(two: tuple[Server,
     connection.close()
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def two_to_kill(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Server, Server]]:
-    store = f"sqlite:///{tmp_path}/store.db"
-    if request.param == "redis":
-        store = f"{request.getfixturevalue('redis_url')}?prefix=chaos-{secrets.token_hex(6)}"
+@pytest.fixture(params=["redis", "postgres", "sqlite"])
+def two_to_kill(
+    request: pytest.FixtureRequest, tmp_path: Path, new_store: Callable[[str], str]
+) -> Generator[tuple[Server, Server]]:
+    store = f"sqlite:///{tmp_path}/store.db" if request.param == "sqlite" else new_store(request.param)
     yield from two_on(store, tmp_path)
 
 

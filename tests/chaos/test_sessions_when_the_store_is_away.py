@@ -1,4 +1,4 @@
-"""Legacy sessions on two processes whose Redis is paused, started again, or emptied: nothing hangs, none is lost."""
+"""Legacy sessions on two processes whose store is paused, started again, or emptied: nothing hangs, none is lost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from redis import Redis
 
 from tests.chaos.test_sessions_across_workers import Server, events, two_on
+from tests.stores.own_postgres import OwnPostgres
 from tests.stores.own_redis import KEEP, OwnRedis
 
 
@@ -25,6 +26,11 @@ def redis(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[OwnRedis]
 @pytest.fixture
 def two(redis: OwnRedis, tmp_path: Path) -> Generator[tuple[Server, Server]]:
     yield from two_on(redis.url, tmp_path)
+
+
+@pytest.fixture
+def two_on_own(own_server: OwnRedis | OwnPostgres, tmp_path: Path) -> Generator[tuple[Server, Server]]:
+    yield from two_on(own_server.url, tmp_path)
 
 
 def ping(server: Server, session: str) -> tuple[int, Any]:
@@ -41,13 +47,13 @@ def open_session(server: Server) -> int:
 
 
 def test_a_pause_is_an_error_in_bounded_time_and_costs_no_stream_its_answer(
-    redis: OwnRedis, two: tuple[Server, Server]
+    own_server: OwnRedis | OwnPostgres, two_on_own: tuple[Server, Server]
 ) -> None:
     """All clients get the reason and may try again; a client that is connected gets what it waits for.
 
     The sockets' own timeout is the bound: the pause would last for ever.
     """
-    one, other = two
+    one, other = two_on_own
     session = one.initialize()
     assert other.call(session, "keep", value="brass") == "kept"
     params = {"name": "slow", "arguments": {"seconds": 0.5}, "_meta": {"progressToken": "p"}}
@@ -57,10 +63,10 @@ def test_a_pause_is_an_error_in_bounded_time_and_costs_no_stream_its_answer(
     stream = events(response)
     _, message = next(stream)
     assert message["method"] == "notifications/progress"
-    redis.pause()
+    own_server.pause()
     try:
         with ThreadPoolExecutor() as pool:
-            pings = [pool.submit(ping, server, session) for server in two]
+            pings = [pool.submit(ping, server, session) for server in two_on_own]
             opened = pool.submit(open_session, one)
             _, message = next(stream)
         assert message["result"]["content"][0]["text"] == "slow"
@@ -71,19 +77,19 @@ def test_a_pause_is_an_error_in_bounded_time_and_costs_no_stream_its_answer(
             )
         assert opened.result() == 503  # and no session that the other worker would not know
     finally:
-        redis.go_on()
+        own_server.go_on()
         connection.close()
-    for server in two:
+    for server in two_on_own:
         assert server.call(session, "kept") == "brass"
 
 
-def test_a_restart_loses_no_session(redis: OwnRedis, two: tuple[Server, Server]) -> None:
-    """Of a Redis that writes down what it has; the first request after it works, too."""
-    one, other = two
+def test_a_restart_loses_no_session(own_server: OwnRedis | OwnPostgres, two_on_own: tuple[Server, Server]) -> None:
+    """Of one that writes down what it has; the first request after it works, too."""
+    one, other = two_on_own
     session = one.initialize()
     assert one.call(session, "keep", value="brass") == "kept"
-    redis.kill()
-    redis.start()
+    own_server.kill()
+    own_server.start()
     assert other.call(session, "kept") == "brass"
     assert one.call(session, "kept") == "brass"
 

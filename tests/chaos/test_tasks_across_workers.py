@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,13 +44,13 @@ if __name__ == "__main__":
 """
 
 
-async def test_a_task_survives_each_worker_that_runs_it(redis_url: str, tmp_path: Path) -> None:
+async def test_a_task_survives_each_worker_that_runs_it(server_store: Callable[[], str], tmp_path: Path) -> None:
     """``kill -9`` after every kept step but the last; each step takes effect once."""
     script, effects = tmp_path / "program.py", tmp_path / "effects"
     script.write_text(PROGRAM)
     environment = {
         **os.environ,
-        "CHAOS_STORE": f"{redis_url}?prefix=chaos-{secrets.token_hex(6)}",
+        "CHAOS_STORE": server_store(),
         "CHAOS_FILE": str(effects),
     }
     server = subprocess.Popen([sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, text=True)

@@ -17,15 +17,15 @@ _NOT_DURABLE: Final = "set_config('synchronous_commit', 'off', true)"
 class PostgresSessions:
     """`ferrule.stores.sessions.SessionStore` in PostgreSQL.
 
-    A session may exist for a tenth longer than its idle time: so not every read must write a new expiry. A write does
-    not wait for the disk: if PostgreSQL crashes, the workers write their sessions again.
+    A session may exist for a tenth longer than its idle time: so not every read must write a new expiry. A value is on
+    the disk before its call returns: after a crash an older one would look like the newest. A new expiry is not.
     """
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._put = server.sql(
             "INSERT INTO {schema}.sessions VALUES ($1, {now} + $3 * 1.1, $2) ON CONFLICT (key) "
-            f"DO UPDATE SET expires_at = excluded.expires_at, value = excluded.value RETURNING {_NOT_DURABLE}"
+            "DO UPDATE SET expires_at = excluded.expires_at, value = excluded.value"
         )
         self._get = server.sql(
             "SELECT value, expires_at BETWEEN {now} + $2 AND {now} + $2 * 1.1 FROM {schema}.sessions "

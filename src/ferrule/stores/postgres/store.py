@@ -1,8 +1,8 @@
 """The store in PostgreSQL (13 or newer), for any number of processes.
 
 ``postgresql://user:password@host:5432/database?schema=name``; also ``postgres://``. All tables are in one schema, which
-the first process makes. Marks, blobs, task records and events are on the disk before their call returns, as far as
-PostgreSQL is configured so.
+the first process makes. Marks, blobs, task records, sessions and events are on the disk before their call returns,
+as far as PostgreSQL is configured so.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from tests.extensions.tasks.support import Modern
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "postgres"])
 async def test_expired_tasks_leave_no_record_no_key_and_no_object(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """The store, the bus, and the objects of this process are counted."""
     stores = {"memory": lambda: "memory:", "sqlite": lambda: f"sqlite:///{tmp_path}/tasks.db"}
-    store = stores.get(kind, lambda: request.getfixturevalue("redis_url"))()
+    store = stores.get(kind, lambda: request.getfixturevalue(f"{kind}_url"))()
     left = await run(300, store)
     assert (left.objects, left.stored, left.listeners) == ({}, 0, 0), left
     assert left.bytes_per_task < 1000, left  # caches that are full now; a run that is kept takes 18,000
