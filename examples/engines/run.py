@@ -1,4 +1,4 @@
-"""A web process, two workers on docket, a task that asks, and a worker that is killed while it runs the task.
+"""A web process, two workers on dramatiq, a task that asks, and a worker that is killed while it runs the task.
 
 python examples/engines/run.py [redis://…]      without an address it needs FERRULE_TEST_REDIS_URL or a local Redis
 """
@@ -67,8 +67,8 @@ async def story(port: int, said: IO[str]) -> None:
 
 def main() -> None:
     """Start the processes, run the steps of the example, end them."""
-    if find_spec("docket") is None:
-        raise SystemExit("docket is not installed: pip install 'ferrule[docket]'")
+    if find_spec("dramatiq") is None:
+        raise SystemExit("dramatiq is not installed: pip install 'ferrule[dramatiq]'")
     store = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("FERRULE_TEST_REDIS_URL", "redis://localhost:6379/0")
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""A server whose tasks run on docket, in processes without a transport.
+"""A server whose tasks run on dramatiq, in processes without a transport.
 
 FERRULE_EXAMPLE_STORE=redis://localhost:6379/0 ferrule run examples/engines/server.py --http
 FERRULE_EXAMPLE_STORE=redis://localhost:6379/0 ferrule worker examples/engines/server.py
@@ -11,12 +11,12 @@ import anyio
 
 from ferrule import Context, MCPServer
 from ferrule.extensions.tasks import Tasks
-from ferrule.integrations.docket import DocketExecutor
+from ferrule.integrations.dramatiq import DramatiqExecutor
 
 STORE = os.environ.get("FERRULE_EXAMPLE_STORE", "redis://localhost:6379/0")
 QUEUE = os.environ.get("FERRULE_EXAMPLE_QUEUE", STORE)
 
-app = MCPServer("mill", store=STORE, extensions=[Tasks(executor=DocketExecutor(QUEUE), lease_s=5)])
+app = MCPServer("mill", store=STORE, extensions=[Tasks(executor=DramatiqExecutor(QUEUE), lease_s=5)])
 
 
 def order_grain(kind: str) -> str:

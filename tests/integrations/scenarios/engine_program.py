@@ -23,9 +23,9 @@ def executor() -> TaskExecutor:
         from ferrule.integrations.docket import DocketExecutor
 
         return DocketExecutor(url, name=name, redelivery_s=3)
-    from examples.engines.dramatiq_engine import DramatiqExecutor
+    from ferrule.integrations.dramatiq import DramatiqExecutor
 
-    return DramatiqExecutor(url, name=name)
+    return DramatiqExecutor(url, name=name, redelivery_s=3)
 
 
 def effect(name: str) -> str:

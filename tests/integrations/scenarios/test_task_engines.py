@@ -176,7 +176,7 @@ async def test_a_modern_listener_on_the_web_process_gets_events_of_a_task_on_a_w
 
 def test_the_example_survives_its_killed_worker(redis_url: str) -> None:
     """What the page on task engines shows, with ``ferrule worker``."""
-    pytest.importorskip("docket")
+    pytest.importorskip("dramatiq")
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "engines" / "run.py"), redis_url],
         capture_output=True,
