@@ -165,29 +165,31 @@ BEGIN
   RETURN new_number;
 END $$;
 
--- Returns the seconds to wait, 0 if a token was taken; see `ferrule.stores.rates.next_full_at`.
-CREATE FUNCTION {schema}.take_token(of_key bytea, size integer, per_s float8) RETURNS float8 LANGUAGE plpgsql AS $$
+-- Returns the seconds to wait, 0 if the tokens were taken; see `ferrule.stores.rates.next_full_at`.
+CREATE FUNCTION {schema}.take_tokens(
+  of_key bytea, size integer, per_s float8, tokens integer, anyway boolean
+) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
   moment float8 := {schema}.now_s();
   stored float8;
   full_at float8;
-  wait_s float8;
+  taken float8;
 BEGIN
   LOOP
     SELECT expires_at INTO stored FROM {schema}.rates WHERE key = of_key FOR UPDATE;
     EXIT WHEN FOUND;
-    INSERT INTO {schema}.rates VALUES (of_key, moment + per_s / size) ON CONFLICT DO NOTHING;
-    IF FOUND THEN RETURN 0; END IF;
+    INSERT INTO {schema}.rates VALUES (of_key, moment) ON CONFLICT DO NOTHING;
   END LOOP;
   full_at := least(stored, moment + per_s);
-  wait_s := greatest(full_at, moment) + per_s / size - moment - per_s;
-  IF wait_s <= 1e-6 THEN
-    UPDATE {schema}.rates SET expires_at = greatest(full_at, moment) + per_s / size WHERE key = of_key;
+  taken := greatest(full_at, moment) + tokens * per_s / size;
+  IF anyway THEN taken := least(taken, moment + per_s); END IF;
+  IF taken - moment - per_s <= 1e-6 THEN
+    UPDATE {schema}.rates SET expires_at = taken WHERE key = of_key;
     RETURN 0;
   END IF;
   -- A refused request changes nothing, so that a flood of them does not write; except after the clock was set back.
   IF full_at < stored THEN UPDATE {schema}.rates SET expires_at = full_at WHERE key = of_key; END IF;
-  RETURN wait_s;
+  RETURN taken - moment - per_s;
 END $$;
 
 -- Deletes expired rows, of each table a bounded number, unless a process did so in the last `every_s` seconds. Returns
