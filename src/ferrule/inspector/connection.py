@@ -133,6 +133,13 @@ class InspectorConnection:
             if self._http is not None:
                 await self._http.aclose()
 
+    def note_loss(self) -> bool:
+        """Return whether an open connection was found lost now; its state is ``"failed"`` then."""
+        if self.state != "open" or self.client.is_connected:
+            return False
+        self.state, self.error = "failed", "The server has ended. The next call starts it again"
+        return True
+
     def describe(self) -> dict[str, Any]:
         """Return the connection's state as the JSON object that the page shows."""
         facts: dict[str, Any] = {"name": self.name, "mode": self.mode, "state": self.state, "error": self.error}

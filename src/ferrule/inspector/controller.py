@@ -24,6 +24,7 @@ from ferrule.inspector.errors import BadCall
 from ferrule.inspector.feed import Feed
 from ferrule.inspector.jobs import MAX_PINNED, OPERATIONS, Jobs
 from ferrule.inspector.questions import PendingQuestions
+from ferrule.inspector.sessions import write_session
 from ferrule.inspector.snippets import write_snippet
 from ferrule.inspector.target import InspectedTarget
 from ferrule.inspector.trace import ConnectionTrace, MessageStore
@@ -57,6 +58,9 @@ class InspectorController:
         mode: era or revision of the main connection.
         roots: folders or ``file://`` URIs, offered to the server until the page changes them.
         changed: returns the source files that changed since its previous call; the server is then restarted.
+
+    Attributes:
+        on_state: called with the description of the main connection whenever it changes.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class InspectorController:
         self._subscriptions: dict[str, tuple[InspectorConnection, Subscription, BackgroundTask]] = {}
         self._background = Background()
         self._warnings: _WarningForwarder | None = None
+        self.on_state: Callable[[Mapping[str, Any]], object] = lambda facts: None
         self.calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "answer": self._answer,
             "cancel": self._cancel,
@@ -101,6 +106,7 @@ class InspectorController:
             "pin": self._pin,
             "roots": self._set_roots,
             "run": self._run,
+            "session": self._session,
             "snippet": self._snippet,
             "state": self._state,
             "subscribe": self._subscribe,
@@ -118,6 +124,7 @@ class InspectorController:
         self._warnings = _WarningForwarder(self.feed, asyncio.get_running_loop().call_soon_threadsafe)
         logging.getLogger("ferrule").addHandler(self._warnings)
         self._background.start(self._open_quietly("main"), "ferrule-inspector-connect")
+        self._background.start(self._watch_connections(), "ferrule-inspector-lost")
         if self._changed is not None:
             self._background.start(self._watch(self._changed), "ferrule-inspector-watch")
 
@@ -141,6 +148,14 @@ class InspectorController:
                 for name in list(self._connections):
                     await self._retire_connection(name)
                     await self._open_quietly(name)
+
+    async def _watch_connections(self) -> None:
+        """Show when a server's process ends by itself; a call, or *Reconnect*, starts it again."""
+        while True:
+            await anyio.sleep(WATCH_INTERVAL_S)
+            for connection in list(self._connections.values()):
+                if connection.note_loss():
+                    self._publish_connection(connection)
 
     async def _retire_connection(self, name: str) -> None:
         """Give a connection's name to a new one. Calls that run on the old one go on there, and then it is closed."""
@@ -237,7 +252,10 @@ class InspectorController:
         return [Root(root["uri"], name=root.get("name") or None) for root in self._roots]
 
     def _publish_connection(self, connection: InspectorConnection) -> None:
-        self.feed.publish_state("connection", connection.name, **connection.describe())
+        facts = connection.describe()
+        self.feed.publish_state("connection", connection.name, **facts)
+        if connection.name == "main":
+            self.on_state(facts)
         if connection.state != "connecting":
             self.feed.publish_state("sign_in", connection.name, connection=connection.name, url="")
 
@@ -354,6 +372,11 @@ class InspectorController:
             raise BadCall("That call is no longer kept")
         crash = None if job.crash is None else job.crash.describe()
         return {"op": job.op, "params": job.params, "connection": job.connection, "crash": crash}
+
+    async def _session(self, body: Mapping[str, Any]) -> Any:
+        """Return the messages of a connection as a recording."""
+        text, left_out = write_session(self.store, str(body.get("connection", "main")))
+        return {"text": text.decode("utf-8", "replace"), "left_out": left_out}
 
     async def _pin(self, body: Mapping[str, Any]) -> Any:
         if not self.jobs.pin(str(body.get("job")), body.get("pinned") is True):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ferrule.inspector.values import decode_any_number
@@ -42,6 +43,16 @@ _SECRET_HEADER: Final = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class MessagePlace:
+    """Where a message belongs in a session: connection, direction, time, and whether it is a message or HTTP only."""
+
+    connection: str
+    direction: Direction
+    at_ms: float
+    is_message: bool
+
+
 class MessageStore:
     """Keeps the newest messages.
 
@@ -52,6 +63,7 @@ class MessageStore:
     def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[int, tuple[bytes, Mapping[str, Any] | None]] = OrderedDict()
+        self._places: dict[int, MessagePlace] = {}
         self._bytes = 0
         self._number = 0
 
@@ -60,14 +72,26 @@ class MessageStore:
         """The number of the newest message."""
         return self._number
 
-    def put(self, text: bytes, http: Mapping[str, Any] | None) -> int:
+    def put(self, text: bytes, http: Mapping[str, Any] | None, place: MessagePlace | None = None) -> int:
         """Keep a message and return its number."""
         self._number += 1
+        if place is not None:
+            self._places[self._number] = place
         self._kept[self._number] = (text, http)
         self._bytes += _size_of(text, http)
         while self._bytes > self._max_bytes and len(self._kept) > 1:
-            self._bytes -= _size_of(*self._kept.popitem(last=False)[1])
+            number, kept = self._kept.popitem(last=False)
+            self._bytes -= _size_of(*kept)
+            self._places.pop(number, None)
         return self._number
+
+    def of_connection(self, connection: str) -> list[tuple[MessagePlace, bytes]]:
+        """Return the kept messages of a connection, without what is HTTP only."""
+        return [
+            (place, self._kept[number][0])
+            for number, place in self._places.items()
+            if place.connection == connection and place.is_message
+        ]
 
     def get(self, number: int) -> tuple[bytes, Mapping[str, Any] | None] | None:
         """Return a message and its HTTP facts (method, URL, status, headers), or ``None`` if it is no longer kept."""
@@ -76,6 +100,7 @@ class MessageStore:
     def clear(self) -> None:
         """Remove all messages; numbers continue."""
         self._kept.clear()
+        self._places.clear()
         self._bytes = 0
 
 
@@ -134,7 +159,8 @@ class ConnectionTrace:
         self._keep(direction, b"null", {"what": "http", "method": title}, http)
 
     def _keep(self, direction: Direction, text: bytes, facts: dict[str, Any], http: Mapping[str, Any] | None) -> int:
-        number = self._store.put(text, http)
+        place = MessagePlace(self._connection, direction, self._feed.now_ms(), facts["what"] != "http")
+        number = self._store.put(text, http, place)
         status = {} if http is None or "status" not in http else {"status": http["status"]}
         self._feed.publish_event(
             "message",

@@ -7,6 +7,8 @@
 ``POST /api/NAME``    an action of `ferrule.inspector.controller.InspectorController`, JSON in and out
 ====================  ================================================================================================
 
+The header ``x-ferrule-server`` of an API request names the server, if there are several.
+
 Everything but the files and the ticket needs the token; see `ferrule.inspector.access`. Views of tools are served at a
 second port; see `ferrule.inspector.view_origin`.
 """
@@ -19,10 +21,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ferrule.inspector.access import AccessCheck, AccessRefused, check_host, page_headers
 from ferrule.inspector.controller import InspectorController
 from ferrule.inspector.errors import BadCall
+from ferrule.inspector.servers import ServerSet
 from ferrule.inspector.target import InspectedTarget
 from ferrule.inspector.values import decode_exactly
 from ferrule.transports.asgi.body import BodyTooLarge, ClientGone, read_body, refuse_body
@@ -36,6 +40,8 @@ __all__ = ["InspectorApp", "new_token", "run_inspector"]
 
 logger = logging.getLogger("ferrule.inspector")
 
+SERVER_HEADER: Final = "x-ferrule-server"
+"""Names the server of a configuration, percent-encoded; without it the first one is meant."""
 MAX_BODY_BYTES: Final = 8 << 20
 """Bound for a request's body; the largest is the arguments of a call."""
 
@@ -56,16 +62,19 @@ class InspectorApp:
     """The ASGI application of the inspector.
 
     Args:
-        target: the server to inspect.
+        target: the server to inspect, or several: name → target, or the text that says why there is none.
         token: required in the header of every call of the API; at least 16 characters.
         mode: era or revision of the main connection until the page changes it.
         roots: ``file://`` URIs, offered to the server until the page changes them.
         changed: returns the source files that changed since its previous call.
+
+    Raises:
+        ValueError: no server is usable, or there are more than 100.
     """
 
     def __init__(
         self,
-        target: InspectedTarget,
+        target: InspectedTarget | Mapping[str, InspectedTarget | str],
         *,
         token: str,
         mode: str = "auto",
@@ -74,7 +83,10 @@ class InspectorApp:
     ) -> None:
         self._access = AccessCheck(token)
         self._headers = page_headers()
-        self.controller = InspectorController(target, mode=mode, roots=roots, changed=changed)
+        targets = {"": target} if isinstance(target, InspectedTarget) else target
+        self._servers = ServerSet(
+            targets, lambda each: InspectorController(each, mode=mode, roots=roots, changed=changed)
+        )
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -91,8 +103,8 @@ class InspectorApp:
             views: port of the views; a request that arrives there gets nothing else.
         """
         self._headers = page_headers(views)
-        self.controller.views.origin.page_port = page
-        self.controller.views.origin.port = views
+        self._servers.views.page_port = page
+        self._servers.views.port = views
 
     def make_ticket(self) -> str:
         """Return a ticket for the URL that the browser opens; see `ferrule.inspector.access`."""
@@ -100,23 +112,23 @@ class InspectorApp:
 
     async def drain(self) -> None:
         """End the event streams, so that the HTTP server can stop."""
-        await self.controller.feed.aclose()
+        await self._servers.drain()
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await self.controller.start()
+                await self._servers.start()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                await self.controller.aclose()
+                await self._servers.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         method, path = scope["method"], scope["path"]
-        views = self.controller.views.origin
+        views = self._servers.views
         # By the port of the socket, and not by the `Host`, which the sender chooses.
         if views.port and scope["server"][1] == views.port:
             await views.serve(scope, headers, receive, send)
@@ -132,10 +144,13 @@ class InspectorApp:
                 await self._send_json(send, 200, {"token": self._access.redeem(ticket.get("ticket"))})
                 return
             self._access.check_call(method, headers)
+            controller = self._servers.get(unquote(headers.get(SERVER_HEADER, "")))
+            if controller is None:
+                raise AccessRefused(404, "There is no such server")
             if path == "/api/events" and method == "GET":
-                await self._stream(receive, send)
+                await self._stream(controller, receive, send)
             elif method == "POST":
-                await self._act(path.removeprefix("/api/"), headers, receive, send)
+                await self._act(controller, path.removeprefix("/api/"), headers, receive, send)
             else:
                 raise AccessRefused(405, "This address takes POST")
         except AccessRefused as refused:
@@ -146,8 +161,10 @@ class InspectorApp:
         except ClientGone:
             return
 
-    async def _act(self, name: str, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
-        action = self.controller.calls.get(name)
+    async def _act(
+        self, controller: InspectorController, name: str, headers: Mapping[str, str], receive: Receive, send: Send
+    ) -> None:
+        action = controller.calls.get(name)
         if action is None:
             raise AccessRefused(404, f"There is no action {name[:64]!r}")
         given = await _read_json(headers, receive)
@@ -162,7 +179,7 @@ class InspectorApp:
             raise AccessRefused(500, f"The inspector failed: {type(error).__name__}; its log says where") from error
         await send_body(send, 200, answer, self._headers)
 
-    async def _stream(self, receive: Receive, send: Send) -> None:
+    async def _stream(self, controller: InspectorController, receive: Receive, send: Send) -> None:
         import anyio
 
         start = [(b"content-type", b"text/event-stream"), *self._headers]
@@ -175,7 +192,7 @@ class InspectorApp:
 
         async with anyio.create_task_group() as group:
             group.start_soon(cancel_on_disconnect, group.cancel_scope)
-            async for event in self.controller.feed.listen():
+            async for event in controller.feed.listen():
                 chunk = encode_event(event) if event else COMMENT
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             group.cancel_scope.cancel()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,11 @@ from ferrule.cli.connect import ConnectionOptions
 from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_OK, Quit
 from ferrule.cli.output import say
-from ferrule.cli.targets import complete_target, read_choice, with_variables
+from ferrule.cli.targets import complete_target, read_choice, read_group, with_variables
 
 if TYPE_CHECKING:
     from ferrule.cli.targets import ServerChoice
+    from ferrule.inspector import InspectedTarget
 
 __all__ = ["command", "inspect_in_browser"]
 
@@ -28,6 +29,7 @@ Examples:
   ferrule dev server.py
   ferrule dev https://tools.example/mcp --oauth
   ferrule dev "npx -y some-server" --mode legacy
+  ferrule dev mcp.json
   ferrule dev --config cursor:weather --no-open
 """
 
@@ -68,9 +70,25 @@ def command(
 
     This process serves the page on 127.0.0.1. The printed address has a token, which a browser needs to call the
     server. A Python file is restarted when a source file in its folder changes. Ctrl-C ends everything.
+
+    A configuration with several servers shows all of them, each with its state; the page switches between them.
     """
     if (target is None) == (config is None):
         raise click.UsageError("Name one server: TARGET, or --config NAME")
+    group = read_group(target or config or "")
+    if group is not None:
+        if headers or token:
+            raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
+        _inspect_group(
+            target or config or "",
+            group[1],
+            ConnectionOptions(group[0], mode=mode, oauth=oauth),
+            read_environment(env, env_files),
+            port=port,
+            opens=not no_open,
+            roots=roots,
+        )
+        return EXIT_OK
     choice = read_choice(target or config or "")
     if config is not None and choice.from_config is None:
         raise click.UsageError(f"No configuration has a server {config!r}")
@@ -80,6 +98,35 @@ def command(
         choice, given, watched=None if no_reload else choice.file, port=port, opens=not no_open, roots=roots
     )
     return EXIT_OK
+
+
+def _inspect_group(
+    text: str,
+    servers: Mapping[str, Any],
+    given: ConnectionOptions,
+    variables: Mapping[str, str],
+    *,
+    port: int,
+    opens: bool,
+    roots: Sequence[Path],
+) -> None:
+    """Serve the page of all servers of a configuration; a malformed entry is shown as a server that failed."""
+    from ferrule.client.targets import StdioTarget
+    from ferrule.inspector import InspectedTarget
+
+    targets: dict[str, InspectedTarget | str] = {}
+    for name, target in servers.items():
+        if isinstance(target, Exception):
+            targets[name] = str(target)
+            continue
+        own = with_variables(target, variables) if isinstance(target, StdioTarget) else target
+        targets[name] = InspectedTarget(
+            f"{text.removesuffix(':')}:{name}", own, oauth=given.oauth, token_storage=given.token_storage()
+        )
+    try:
+        _serve_page(text, targets, given, None, port=port, opens=opens, roots=roots)
+    except ValueError as error:
+        raise click.UsageError(f"{text}: {error}") from error
 
 
 def inspect_in_browser(
@@ -105,12 +152,8 @@ def inspect_in_browser(
         click.UsageError: there is no such mode.
         Quit: the port cannot be used.
     """
-    from ferrule.cli.watching import SourceWatch, read_pages_again
-    from ferrule.inspector import InspectedTarget, InspectorApp, new_token, run_inspector
-    from ferrule.wire.revisions import REVISIONS
+    from ferrule.inspector import InspectedTarget
 
-    if given.mode not in ("auto", "legacy", *REVISIONS):
-        raise click.UsageError(f"--mode is auto, legacy or one of {', '.join(REVISIONS)}")
     inspected = InspectedTarget(
         choice.text,
         choice.target,
@@ -121,6 +164,25 @@ def inspect_in_browser(
         oauth=given.oauth,
         token_storage=given.token_storage(),
     )
+    _serve_page(choice.text, inspected, given, watched, port=port, opens=opens, roots=roots)
+
+
+def _serve_page(
+    text: str,
+    inspected: InspectedTarget | Mapping[str, InspectedTarget | str],
+    given: ConnectionOptions,
+    watched: Path | None,
+    *,
+    port: int,
+    opens: bool,
+    roots: Sequence[Path],
+) -> None:
+    from ferrule.cli.watching import SourceWatch, read_pages_again
+    from ferrule.inspector import InspectorApp, new_token, run_inspector
+    from ferrule.wire.revisions import REVISIONS
+
+    if given.mode not in ("auto", "legacy", *REVISIONS):
+        raise click.UsageError(f"--mode is auto, legacy or one of {', '.join(REVISIONS)}")
     secret = new_token()
     watch = None if watched is None else SourceWatch(watched)
     if watched is not None:
@@ -135,7 +197,7 @@ def inspect_in_browser(
 
     def started(host: str, bound: int) -> None:
         address = f"http://{host}:{bound}/?token={secret}"
-        say(f"inspecting {choice.text}: {address}")
+        say(f"inspecting {text}: {address}")
         if opens:
             _open(
                 f"http://{host}:{bound}/?ticket={app.make_ticket()}"

@@ -1,9 +1,11 @@
 // Access to the inspector's API: one POST per action, one stream of events, the token in a header.
 
 import { parseExact } from "./exact.js";
+import { serverName } from "./routes.js";
 
 const KEPT = "ferrule-token";
 const HEADER = "x-ferrule-token";
+const SERVER = serverName ? { "x-ferrule-server": encodeURIComponent(serverName) } : {};
 
 /** Return the token, or the ticket for it, and remove it from the URL: not in the history, not in copied links. */
 async function takeToken() {
@@ -55,7 +57,7 @@ export async function call(action, body = {}) {
   try {
     response = await fetch(`/api/${action}`, {
       method: "POST",
-      headers: { "content-type": "application/json", [HEADER]: token },
+      headers: { "content-type": "application/json", [HEADER]: token, ...SERVER },
       body: JSON.stringify(body),
       cache: "no-store",
       credentials: "omit",
@@ -74,9 +76,13 @@ export async function follow(take, state) {
   let pause = 250;
   for (;;) {
     try {
-      const response = await fetch("/api/events", { headers: { [HEADER]: token }, cache: "no-store", credentials: "omit" });
+      const response = await fetch("/api/events", { headers: { [HEADER]: token, ...SERVER }, cache: "no-store", credentials: "omit" });
       if (response.status === 401 || response.status === 403) {
         state("refused");
+        return;
+      }
+      if (response.status === 404 && serverName) { // that server is not in the configuration of this inspector
+        location.replace(location.pathname + location.hash);
         return;
       }
       if (!response.ok) throw new Error(String(response.status));

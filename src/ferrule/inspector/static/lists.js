@@ -2,6 +2,7 @@
 
 import { button, fill, h, roving, say } from "./dom.js";
 import { lastChosen, noteChosen } from "./routes.js";
+import { divider } from "./panes.js";
 import { isOpen, on, state } from "./store.js";
 
 const FIRST_ROWS = 100;
@@ -32,7 +33,7 @@ export function listView({ label, kinds, keyOf, describe, detail, empty, identit
   const list = h("ul", { class: "items", "aria-label": label });
   const side = h("div", { class: "detail", tabindex: -1 });
   const element = h("div", { class: "split" },
-    h("section", { class: "list-side", "aria-label": label }, h("div", { class: "list-head" }, h("h2", {}, label), count), filter, list), side);
+    h("section", { class: "list-side", "aria-label": label }, h("div", { class: "list-head" }, h("h2", {}, label), count), filter, list), divider("list"), side);
   const rest = h("li", { class: "rest" }, button("", () => more(true), { class: "small" }));
   let chosen = null;
   let wanted = lastChosen(view) ?? null; // it may be in a list that is not loaded yet

@@ -10,7 +10,10 @@ import { promptsView } from "./prompts.js";
 import { watchQuestions } from "./questions.js";
 import { resourcesView } from "./resources.js";
 import { readRoute, showRoute } from "./routes.js";
+import { divider, paneToggle, startPanes } from "./panes.js";
 import { serverView } from "./server.js";
+import { serversBar } from "./servers.js";
+import { sessionActions, sessionView } from "./session.js";
 import { openSettings } from "./settings.js";
 import { skillsView } from "./skills.js";
 import { changed, loadSettings, main, on, state, take } from "./store.js";
@@ -30,6 +33,7 @@ const VIEWS = [
   ["live", "Live", () => liveView()],
   ["eras", "Two eras", () => erasView()],
   ["server", "Server", () => serverView()],
+  ["session", "Session", () => sessionView(() => { byId("tab-session").hidden = true; show("tools"); })],
   ["messages", "Messages", null],
 ];
 
@@ -51,7 +55,7 @@ const chose = (name) => (key) => { if (current === name) showRoute(name, key); }
 
 let current = "";
 function show(name) {
-  if (!VIEWS.some(([each]) => each === name)) name = "tools";
+  if (!VIEWS.some(([each]) => each === name) || (name === "session" && byId("tab-session").hidden)) name = "tools";
   current = name;
   document.body.dataset.view = name;
   for (const tab of byId("tabs").children) {
@@ -102,7 +106,7 @@ function makeTabs() {
   }
   roving(tabs, "[role=tab]:not([hidden])", { horizontal: true, onmove: (tab) => tab.click() });
   const skills = byId("tab-skills");
-  skills.hidden = true;
+  skills.hidden = byId("tab-session").hidden = true;
   on("connection", () => { // shown for servers that declare skills; it is not known before the connection is open
     if (main()?.state !== "open") return;
     skills.hidden = !main().has_skills;
@@ -210,7 +214,11 @@ if (!hasToken()) {
   refuse();
 } else {
   makeTabs();
-  messagesPanel(byId("messages"));
+  messagesPanel(byId("messages"), sessionActions(() => { byId("tab-session").hidden = false; show("session"); }));
+  byId("messages").before(divider("messages", { isAfter: true }));
+  byId("reconnect").before(paneToggle("list", "List"), paneToggle("messages", "Messages"));
+  startPanes();
+  serversBar(byId("servers"));
   watchQuestions(byId("banners"));
   on("connection feed settings", showConnection);
   byId("reconnect").addEventListener("click", reconnect);

@@ -8,6 +8,7 @@ const MAX_LINES = 2000;
 export const state = {
   feed: "opening",
   settings: null,
+  servers: new Map(),
   connections: new Map(),
   jobs: new Map(),
   questions: new Map(),
@@ -61,6 +62,7 @@ export const jobState = (job) => (job.state === "done" && job.is_error ? "failed
 export const isOpen = () => main()?.state === "open";
 
 function reset() {
+  state.servers.clear();
   state.connections.clear();
   state.jobs.clear();
   state.questions.clear();
@@ -85,6 +87,7 @@ const TAKE = {
     state.connections.set(event.name, event);
     if (event.name === "main" && event.state === "open" && before?.n !== event.n) setTimeout(loadLists, 0);
   },
+  server(event) { state.servers.set(event.key, event); },
   job(event) {
     if (event.state === "gone") { state.jobs.delete(event.key); return; }
     state.jobs.set(event.key, event);
