@@ -81,7 +81,7 @@ def command(
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
         _inspect_group(
             target or config or "",
-            group[1],
+            group[1].servers,
             ConnectionOptions(group[0], mode=mode, oauth=oauth),
             read_environment(env, env_files),
             port=port,
