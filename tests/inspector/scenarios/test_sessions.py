@@ -92,7 +92,7 @@ async def test_an_exported_session_is_a_recording(tmp_path: Path) -> None:
         ("out", {"id": 1, "method": "tools/call", "params": asked}),
         ("in", {"id": 1, "result": result}),
     ):
-        trace.note(direction, {"jsonrpc": "2.0", **message})
+        trace.note("out" if direction == "out" else "in", {"jsonrpc": "2.0", **message})
     other.note("out", {"jsonrpc": "2.0", "method": "notifications/initialized"})
     trace.note_http("in", "200 stream open", status=200)
     trace.note_text("in", b"this is no message")

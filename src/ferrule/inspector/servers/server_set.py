@@ -74,7 +74,7 @@ class ServerSet:
             await controller.aclose()
 
     def _publish(self, name: str, facts: Mapping[str, Any], *, is_usable: bool = True) -> None:
-        server = facts.get("server") or {}
+        server: Mapping[str, Any] = facts.get("server") or {}
         shown = {
             "state": facts["state"],
             "error": str(facts.get("error") or "")[:2000],
