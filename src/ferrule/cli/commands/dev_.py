@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from ferrule.cli.connect import ConnectionOptions
 from ferrule.cli.environment import environment_options, read_environment
 from ferrule.cli.exits import EXIT_NO_CONNECTION, EXIT_OK, Quit
 from ferrule.cli.output import say
-from ferrule.cli.targets import complete_target, read_choice, read_group, with_variables
+from ferrule.cli.targets import complete_target, read_choice, server_names, with_server, with_variables
 
 if TYPE_CHECKING:
     from ferrule.cli.targets import ServerChoice
@@ -75,14 +75,14 @@ def command(
     """
     if (target is None) == (config is None):
         raise click.UsageError("Name one server: TARGET, or --config NAME")
-    group = read_group(target or config or "")
-    if group is not None:
+    names = server_names(target or config or "")
+    if len(names) > 1:
         if headers or token:
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
         _inspect_group(
             target or config or "",
-            group[1].servers,
-            ConnectionOptions(group[0], mode=mode, oauth=oauth),
+            names,
+            ConnectionOptions(target or config or "", mode=mode, oauth=oauth),
             read_environment(env, env_files),
             port=port,
             opens=not no_open,
@@ -102,7 +102,7 @@ def command(
 
 def _inspect_group(
     text: str,
-    servers: Mapping[str, Any],
+    names: Sequence[str],
     given: ConnectionOptions,
     variables: Mapping[str, str],
     *,
@@ -111,18 +111,17 @@ def _inspect_group(
     roots: Sequence[Path],
 ) -> None:
     """Serve the page of all servers of a configuration; a malformed entry is shown as a server that failed."""
-    from ferrule.client.targets import StdioTarget
     from ferrule.inspector import InspectedTarget
 
     targets: dict[str, InspectedTarget | str] = {}
-    for name, target in servers.items():
-        if isinstance(target, Exception):
-            targets[name] = str(target)
+    for name in names:
+        try:
+            choice = read_choice(with_server(text, name))
+        except click.UsageError as error:
+            targets[name] = error.message
             continue
-        own = with_variables(target, variables) if isinstance(target, StdioTarget) else target
-        targets[name] = InspectedTarget(
-            f"{text.removesuffix(':')}:{name}", own, oauth=given.oauth, token_storage=given.token_storage()
-        )
+        own = choice.target if choice.is_http else with_variables(choice.target, variables)
+        targets[name] = InspectedTarget(choice.text, own, oauth=given.oauth, token_storage=given.token_storage())
     try:
         _serve_page(text, targets, given, None, port=port, opens=opens, roots=roots)
     except ValueError as error:
