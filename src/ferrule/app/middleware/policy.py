@@ -296,12 +296,12 @@ class Policy:
     async def _listed(self, ctx: Context, result: Any) -> Any:
         """Return a list without the members that its sender may not see."""
         made: Any = to_builtins(result)
+        kept: list[Any] = []
         if ctx.method == "tasks/list":
             key, kept = "tasks", await self._shown_tasks(ctx, made)
         else:
             key, name, kind = LISTS[ctx.method]
             directory = directory_of(ctx.server)
-            kept: list[Any] = []
             for item in _items(made, key):
                 called: Any = item.get(name) if is_mapping(item) else None
                 if not isinstance(called, str):
