@@ -197,3 +197,30 @@ async def test_a_list_that_a_server_does_not_have_is_named(mode: str) -> None:
         assert refused.value.code == -32601
         with pytest.raises(MCPError, match="offers no resources templates"):
             await client.list_resource_templates()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"page_size": "5"}, "page_size is a number or None, not str"),
+        ({"page_size": True}, "page_size is a number or None, not bool"),
+        ({"page_size": 0}, "page_size is at least 1"),
+        ({"max_rounds": 0}, "max_rounds is at least 1"),
+        ({"max_result_bytes": "1"}, "max_result_bytes is a number, not str"),
+        ({"state_ttl_s": -1}, "state_ttl_s is at least 0"),
+        ({"state_ttl_s": "600"}, "state_ttl_s is a number of seconds, not str"),
+        ({"schema": "strict"}, "schema is 'model' or 'exact', not 'strict'"),
+        ({"mask_errors": "no"}, "mask_errors is True or False, not str"),
+        ({"logging": "yes"}, "logging is True, False or None, not str"),
+        ({"version": 1}, "version is a text or None, not int"),
+        ({"store": 5}, "store is a URL such as 'sqlite:///path', a Store or None, not int"),
+        ({"state_keys": "a secret of thirty-two characters"}, "state_keys is a list of secrets, not one"),
+    ],
+)
+def test_a_value_of_another_type_is_named(options: Any, words: str) -> None:
+    """When the server is made, and not by the first call; a value that may be a secret is not shown."""
+    with pytest.raises((TypeError, ValueError)) as refused:
+        untyped.MCPServer("x", **options)
+    assert str(refused.value) == words
+    with pytest.raises(TypeError, match="name is a text, not int"):
+        untyped.MCPServer(5)

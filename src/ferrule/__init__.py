@@ -90,15 +90,6 @@ _MODULES: dict[str, str] = {
     "run": "ferrule.transports.hosting.running",
 }
 
-# What other libraries call it -> what it is called here.
-_NAMED_ELSEWHERE = {
-    "FastMCP": "MCPServer",
-    "McpServer": "MCPServer",
-    "ClientSession": "Client",
-    "StdioServerParameters": "StdioServer",
-    "McpError": "MCPError",
-}
-
 # Public modules that `import ferrule` makes reachable as attributes.
 _SUBMODULES = ("bridges", "errors", "forms", "middleware", "questions", "types")
 
@@ -154,7 +145,14 @@ class _MovedModules:
             return None
         from ferrule._moved import spec_of
 
-        return spec_of(name)
+        found = spec_of(name)
+        if found is None:
+            from ferrule._elsewhere import explanation_of_module
+
+            text = explanation_of_module(name)
+            if text is not None:
+                raise ModuleNotFoundError(text, name=name)
+        return found
 
 
 sys.meta_path.append(_MovedModules)
@@ -166,9 +164,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ferrule.{name}")
     module = _MODULES.get(name)
     if module is None:
-        if name in _NAMED_ELSEWHERE:
+        from ferrule._elsewhere import IN_PACKAGE
+
+        if name in IN_PACKAGE:
             # Not AttributeError: ``from ferrule import`` would replace its text.
-            raise ImportError(f"ferrule has no {name!r}; its name here is {_NAMED_ELSEWHERE[name]}", name="ferrule")
+            raise ImportError(f"ferrule has no {name!r}; its name here is {IN_PACKAGE[name]}", name="ferrule")
         raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
     from ferrule._imports import without_collector
 

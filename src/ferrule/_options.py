@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["check_options", "explains_arguments", "suggestion"]
+__all__ = ["check_options", "check_values", "explains_arguments", "suggestion"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,6 +63,31 @@ def check_options(what: str, given: Mapping[str, Any], known: type[Any], *also: 
     for name in given:
         if name not in names:
             raise TypeError(_refusal(what, name, names))
+
+
+def check_values(values: Mapping[str, Any], rules: Mapping[str, tuple[str, tuple[Any, ...], float | None]]) -> None:
+    """Refuse a value of another type, a number that is too small, and a word that is no choice.
+
+    The message has the type of the value and not the value, which may be a secret; a word that is no choice is shown.
+
+    Args:
+        values: by name.
+        rules: name → what it is in words, the types or the words that are allowed, the least number (``None`` for no
+            bound).
+
+    Raises:
+        TypeError: a value has another type.
+        ValueError: a number is too small, or a word is none of the choices.
+    """
+    for name, (words, allowed, least) in rules.items():
+        value = values[name]
+        if isinstance(allowed[0], str):
+            if value not in allowed:
+                raise ValueError(f"{name} is {words}, not {value!r}")
+        elif not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise TypeError(f"{name} is {words}, not {type(value).__name__}")
+        elif least is not None and value is not None and value < least:
+            raise ValueError(f"{name} is at least {least:g}")
 
 
 def explains_arguments(what: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:

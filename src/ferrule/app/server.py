@@ -13,11 +13,11 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, Unpack, cast, overload
 
 import anyio
 
-from ferrule._options import check_options, explains_arguments
+from ferrule._options import check_options, check_values, explains_arguments
 from ferrule.app.application import attach_application
 from ferrule.app.components.options import ToolDefaults
 from ferrule.app.components.registry import ComponentRegistry
@@ -32,7 +32,7 @@ from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.fast_path.fast_tools import FastTools
 from ferrule.kernel.gauges import gauges_of
 from ferrule.kernel.server import LifespanT, Server, check_lifespan
-from ferrule.stores.store import nothing_is_open, open_store
+from ferrule.stores.store import Store, nothing_is_open, open_store
 from ferrule.wire.types import Implementation
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import ServerMiddleware
     from ferrule.protocol.caching import CacheHint
     from ferrule.search.definitions import ToolSearchMode
-    from ferrule.stores.store import Store
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.hosting.options import AsgiOptions, RunOptions
     from ferrule.transports.wsgi.endpoint import WSGIEndpoint
@@ -73,6 +72,22 @@ __all__ = ["MCPServer", "ServerExtension"]
 _TASKS = "ferrule.extensions.tasks:Tasks"
 _SKILLS = "ferrule.extensions.skills:Skills"
 _FROM_OPENAPI = "ferrule.expose.openapi:from_openapi"
+
+_NONE: Final = type(None)
+_TEXT: Final = ("a text or None", (str, _NONE), None)
+_SWITCH: Final = ("True or False", (bool,), None)
+_RULES: Final[Mapping[str, tuple[str, tuple[Any, ...], float | None]]] = {
+    "name": ("a text", (str,), None),
+    **dict.fromkeys(("version", "title", "description", "instructions", "website_url"), _TEXT),
+    **dict.fromkeys(("mask_errors", "single_use_states", "fast_path"), _SWITCH),
+    "logging": ("True, False or None", (bool, _NONE), None),
+    "schema": ("'model' or 'exact'", ("model", "exact"), None),
+    **dict.fromkeys(("max_result_bytes", "max_threads", "max_rounds"), ("a number", (int,), 1)),
+    "page_size": ("a number or None", (int, _NONE), 1),
+    "inline_state_bytes": ("a number", (int,), 0),
+    "state_ttl_s": ("a number of seconds", (int, float), 0),
+}
+"""Options of `MCPServer` whose values are checked here; the others by what uses them."""
 
 SettingsT = TypeVar("SettingsT")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -208,8 +223,7 @@ class MCPServer(ComponentRegistry[LifespanT]):
         on_duplicate: OnDuplicate = "error",
         fast_path: bool = True,
     ) -> None:
-        if page_size is not None and page_size < 1:
-            raise ValueError("page_size is at least 1")
+        check_values(locals(), _RULES)
         check_lifespan(lifespan)
         protection = None
         if auth is not None:
@@ -253,7 +267,11 @@ class MCPServer(ComponentRegistry[LifespanT]):
         gauges.add("general_calls", self.tools, lambda tools: tools.general_calls)
         if logging is None:
             self.lowlevel.uses_logging = self._uses_context
+        if isinstance(cast("object", state_keys), str | bytes):
+            raise TypeError("state_keys is a list of secrets, not one")
         opened = open_store(store) if isinstance(store, str) else store
+        if opened is not None and not isinstance(cast("object", opened), Store):
+            raise TypeError(f"store is a URL such as 'sqlite:///path', a Store or None, not {type(opened).__name__}")
         # A DPoP proof is valid once (RFC 9449, section 11.1): processes that share the store must share that memory.
         if protection is not None and opened is not None and opened.is_shared:
             from ferrule.app.authorization.guards import Protection

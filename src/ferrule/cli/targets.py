@@ -21,7 +21,8 @@ import click
 from ferrule.client.addresses import has_scheme, is_bare_address
 
 if TYPE_CHECKING:
-    from ferrule.client.targets import HttpTarget, StdioTarget
+    from ferrule.client.config_settings import ServerSettings
+    from ferrule.client.targets import GroupTarget, HttpTarget, StdioTarget
     from ferrule.search.definitions import ToolSearchMode
 
 __all__ = [
@@ -51,6 +52,7 @@ class ServerChoice:
             servers.
         name: its name for a configuration.
         from_config: the entry of a configuration that it comes from; ``None`` for others.
+        settings: what that entry says about its use; ``None`` without.
     """
 
     text: str
@@ -59,6 +61,7 @@ class ServerChoice:
     file: Path | None = None
     attribute: str | None = None
     from_config: Mapping[str, Any] | None = None
+    settings: ServerSettings | None = None
 
     @property
     def is_http(self) -> bool:
@@ -267,8 +270,8 @@ def _from_hosts(text: str) -> ServerChoice | None:
     return _from_entries(text, found[0][0], {text: found[0][1]}, text)
 
 
-def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the name and the servers (name → target) of a configuration with several servers, of which none is chosen.
+def read_group(text: str) -> tuple[str, GroupTarget] | None:
+    """Return the name and the servers of a configuration with several servers, of which none is chosen.
 
     The target of a malformed entry is the exception. ``None`` if the text is not such a configuration.
 
@@ -288,7 +291,7 @@ def read_group(text: str) -> tuple[str, Mapping[str, Any]] | None:
         raise click.UsageError(str(error)) from error
     if len(servers) < 2:
         return None
-    return name, read_targets(servers, str(where)).servers
+    return name, read_targets(servers, str(where))
 
 
 def configured_search(text: str) -> ToolSearchMode:
@@ -344,10 +347,12 @@ def _from_entries(text: str, where: str, servers: Mapping[str, Any], name: str |
     name = next(iter(servers)) if name is None else name
     if name not in servers:
         raise click.UsageError(f"{where} has no server {name!r}; it has {', '.join(servers)}")
-    target = read_targets({name: servers[name]}, where).servers[name]
+    found = read_targets({name: servers[name]}, where)
+    target = found.servers[name]
     if isinstance(target, Exception):
         raise click.UsageError(str(target))
-    return ServerChoice(text, target, name, from_config=to_plain_entry(servers[name]))
+    said = found.settings.get(name)
+    return ServerChoice(text, target, name, from_config=to_plain_entry(servers[name]), settings=said)
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

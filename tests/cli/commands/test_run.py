@@ -376,6 +376,35 @@ def test_a_configuration_with_one_server_is_bridged(tmp_path: Path) -> None:
     assert "add" in ferrule("list", f"{config}:probe").stdout
 
 
+def test_what_an_entry_says_about_its_use_is_heeded(tmp_path: Path) -> None:
+    """As `ferrule gateway` reads it: a disabled server, hidden tools, a deadline; several servers or one."""
+    entry = {"command": sys.executable, "args": ["-m", "ferrule", "run", PROBE]}
+    servers: dict[str, Any] = {
+        "probe": {**entry, "includeTools": ["add"], "timeout": 5},
+        "other": {**entry, "disabledTools": ["add"]},
+        "off": {"command": "no-such-program", "disabled": True},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    bridged = f"{FERRULE[0]} -m ferrule run {config}"
+    listed = {tool["name"] for tool in json.loads(ferrule("list", bridged, "--json").stdout)["tools"]}
+    assert [name for name in listed if name.startswith("probe_")] == ["probe_add"]
+    assert "other_add" not in listed
+    assert any(name.startswith("other_") for name in listed)
+    assert not any(name.startswith("off") for name in listed)
+    config.write_text(json.dumps({"mcpServers": {"other": servers["other"]}}))
+    listed = {tool["name"] for tool in json.loads(ferrule("list", bridged, "--json").stdout)["tools"]}
+    assert listed
+    assert "add" not in listed
+    assert not any(name.startswith("other_") for name in listed)
+    config.write_text(json.dumps({"mcpServers": {"off": servers["off"]}}))
+    assert "disabled" in ferrule("run", str(config)).stderr
+    servers = {"probe": entry, "signed": {"url": "http://127.0.0.1:1", "auth": "user"}}
+    config.write_text(json.dumps({"mcpServers": servers}))
+    found = ferrule("run", str(config))
+    assert (found.returncode, "ferrule gateway" in found.stderr) == (2, True), found.stderr
+
+
 def test_a_server_of_an_installed_host_is_found_by_its_name(tmp_path: Path) -> None:
     """``cursor:probe``, or only ``probe`` where one host has it."""
     (tmp_path / ".cursor").mkdir()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ferrule.client.gateway import catalogue
-from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList, hints_of
+from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList
+from ferrule.client.gateway.pages import hints_of
 
 
 def tools(count: int, words: str = "x") -> list[Any]:

@@ -251,12 +251,33 @@ def test_root_relative_and_encoded_urls_are_files_of_the_page_folder(tmp_path: P
         "<script type=module>" + "\n" * 200_000,
         "<script>" + "</" * 100_000,
         "<" * 100_000,
+        "<a " * 100_000,
+        "<a x='" * 100_000,
+        "<!--" * 100_000,
+        "<script>" * 50_000,
+        "<![" * 100_000,
+        "<!" * 100_000,
     ],
     ids=lambda text: text[:28],
 )
 def test_a_hostile_page_is_judged_in_time_that_grows_with_it(text: str) -> None:
     """The host of `ferrule.testing` reads pages of any server; this took hours with patterns that look back."""
     page_problems(text, NOTHING, label="x")
+
+
+@pytest.mark.parametrize("end", ["", "<", "<!--", "<img src='https://a.example/", "</scr"])
+def test_the_end_of_a_page_may_be_missing(end: str) -> None:
+    """A browser runs a script without an end, and drops a tag or a comment without one."""
+    (problem,) = page_problems(f"<script>fetch('https://b.example/x'); {end}", NOTHING, label="x")
+    assert "b.example" in str(problem)
+    assert page_problems(f"<p>{end}", NOTHING, label="x") == []
+
+
+@pytest.mark.parametrize("text", ["<![CDATA[ <p> ]]>", "<![if IE]>", "<![", "<![]", "<![a"])
+def test_a_marked_section_is_a_comment(text: str) -> None:
+    """As in a browser; the parser of some Pythons raises an error for those that are malformed."""
+    (problem,) = page_problems(f"{text}><img src='https://b.example/x.png'>", NOTHING, label="x")
+    assert "b.example" in str(problem)
 
 
 @pytest.mark.parametrize("name", ["a\0.js", f"{'a' * 5000}.js"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ferrule.extensions.apps.errors import PageError
@@ -36,6 +38,43 @@ def test_an_entry_is_an_origin(entry: str) -> None:
     """Anything else could add directives of its own to the host's policy, or is dropped by hosts in silence."""
     with pytest.raises(PageError, match="is not an origin"):
         make_policy({"resourceDomains": [entry]})
+
+
+@pytest.mark.parametrize(
+    ("key", "here"),
+    [
+        ("resource_domains", "resourceDomains"),
+        ("img-src", "resourceDomains"),
+        ("scriptSrc", "resourceDomains"),
+        ("connect-src", "connectDomains"),
+        ("connectdomains", "connectDomains"),
+        ("frame_src", "frameDomains"),
+        ("base-uri", "baseUriDomains"),
+    ],
+)
+def test_the_spelling_of_others_is_answered_with_the_one_here(key: str, here: str) -> None:
+    """Directives of a policy, and the snake case of other libraries."""
+    with pytest.raises(PageError, match=f"csp has no list '{key}'; it is '{here}'"):
+        make_policy({key: ["https://a.example"]})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"csp": "https://a.example"}, "csp is an object of lists"),
+        ({"csp": ["https://a.example"]}, "csp is an object of lists"),
+        ({"csp": 5}, "csp is an object of lists"),
+        ({"csp": {"resourceDomains": None}}, r"csp\['resourceDomains'\] is a list of origins, not None"),
+        ({"csp": {"resourceDomains": [1]}}, "1 is not an origin"),
+        ({"permissions": 1}, "permissions is a list of camera"),
+        ({"prefers_border": "yes"}, "prefers_border is True, False or None, not 'yes'"),
+        ({"domain": 1}, "domain is a text or None, not 1"),
+    ],
+)
+def test_a_value_of_another_type_is_named(options: Any, words: str) -> None:
+    """Not by an error of Python about something inside."""
+    with pytest.raises(PageError, match=words):
+        make_policy(**options)
 
 
 def test_unknown_words_are_refused() -> None:

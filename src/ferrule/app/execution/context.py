@@ -40,21 +40,6 @@ __all__ = ["Context", "current_context"]
 
 T = TypeVar("T")
 
-# Name in another library → Ferrule's name for the same.
-_NAMED_ELSEWHERE: Mapping[str, str] = {
-    "report_progress": "`progress(progress, total, message)`",
-    "warn": "`warning(data)`",
-    "list_roots": "`roots()`",
-    "create_message": "`sample(...)`",
-    "fastmcp": "`app`",
-    "request_context": "`request`",
-    "client_id": "`principal`",
-    "get_http_headers": "`headers`",
-    "get_http_request": "`headers`",
-    "get_state": "a `Handles` or `PerPrincipal` parameter",
-    "set_state": "a `Handles` or `PerPrincipal` parameter",
-}
-
 
 class Context(InteractionMixin, Generic[LifespanT]):
     """One request, for the function that serves it. ``Context[State]`` declares the type of `lifespan`."""
@@ -67,9 +52,9 @@ class Context(InteractionMixin, Generic[LifespanT]):
 
         def __getattr__(self, name: str) -> Any:
             """Raise the error for an unknown name; it suggests Ferrule's name for a name of another library."""
-            here = _NAMED_ELSEWHERE.get(name)
-            message = f"Context has no {name!r}" + (f"; here it is {here}" if here else "")
-            raise AttributeError(message, name=name, obj=self)
+            from ferrule._elsewhere import ON_CONTEXT, explanation
+
+            raise AttributeError(explanation("Context", name, ON_CONTEXT), name=name, obj=self)
 
     def __init__(self, request: ServerRequestContext[Any] | FastCall) -> None:
         self._request = request

@@ -30,6 +30,7 @@ from ferrule.cli.targets import (
 )
 
 if TYPE_CHECKING:
+    from ferrule.client.targets import GroupTarget
     from ferrule.search.definitions import ToolSearchMode
 
 __all__ = ["command"]
@@ -203,8 +204,9 @@ def command(
         if headers or token:
             raise click.UsageError("--header and --token are for one URL; put 'headers' into the configuration")
         name, found = group
-        servers = {label: _with_variables_of(each, variables) for label, each in found.items()}
-        return _bridge(_gateway(name, servers, connection, mode_of_search), target, http, host, port, web)
+        servers = {label: _with_variables_of(each, variables) for label, each in found.servers.items()}
+        behind = replace(found, servers=servers)
+        return _bridge(_gateway(name, behind, connection, mode_of_search), target, http, host, port, web)
     if reload or exit_on_change:
         from ferrule.cli.watching import read_pages_again
 
@@ -220,6 +222,12 @@ def command(
             exit_when_sources_change(choice.file)
         return _serve_file(choice.file, choice.attribute, http, host, port, web, descriptors)
     choice = replace(choice, target=with_variables(choice.target, variables))
+    if choice.settings is not None:
+        from ferrule.client.targets import GroupTarget
+
+        alone = GroupTarget({choice.name: choice.target}, choice.name, {choice.name: choice.settings})
+        made = _gateway(choice.name, alone, connection, mode_of_search, prefix="")
+        return _bridge(made, target, http, host, port, web)
     behind = _reloading(choice, choice.file) if choice.file is not None else choice
     return _bridge(_proxy(behind, connection, mode_of_search), target, http, host, port, web)
 
@@ -340,12 +348,32 @@ def _proxy(choice: ServerChoice, connection: ConnectionOptions, search: ToolSear
         raise click.UsageError(str(error)) from error
 
 
-def _gateway(name: str, targets: Mapping[str, Any], connection: ConnectionOptions, search: ToolSearchMode) -> Any:
+def _gateway(
+    name: str, group: GroupTarget, connection: ConnectionOptions, search: ToolSearchMode, prefix: str | None = None
+) -> Any:
+    """Return the server in front of the servers of a configuration, each used as its entry says.
+
+    Args:
+        name: its name.
+        group: the servers.
+        connection: how they are connected to.
+        search: the mode of a search.
+        prefix: see `UpstreamSettings`.
+    """
+    from ferrule.client.config_file import DisabledServer
     from ferrule.client.gateway.gateway import Gateway
     from ferrule.client.gateway.upstreams.list_cache import default_folder
+    from ferrule.client.gateway.upstreams.settings import settings_from
 
+    refused = next((label for label, said in group.settings.items() if said.auth is not None), None)
+    if refused is not None:
+        raise click.UsageError(f"{refused!r} has 'auth', which `ferrule gateway` reads")
     options: dict[str, Any] = {**connection.client_options(), "connect_timeout_s": 30.0}
-    heard = {label: _with_stderr(target) for label, target in targets.items()}
+    wanted = {label: each for label, each in group.servers.items() if not isinstance(each, DisabledServer)}
+    if not wanted:
+        raise click.UsageError(f"Every server of {group.label} is disabled")
+    options["settings"] = {label: replace(settings_from(said), prefix=prefix) for label, said in group.settings.items()}
+    heard = {label: _with_stderr(target) for label, target in wanted.items()}
     made = Gateway(heard, name=name, tool_search=search, list_cache=default_folder(), open_s=_FIRST_START_S, **options)
     return made.server
 

@@ -89,7 +89,7 @@ def servers_of(connection: ConnectionOptions) -> list[ConfiguredServer]:
             "--header, --token (or $FERRULE_TOKEN) and --oauth are for one server: choose it with --server NAME"
         )
     made: list[ConfiguredServer] = []
-    for name, target in found[1].items():
+    for name, target in found[1].servers.items():
         if isinstance(target, Exception):
             is_disabled = isinstance(target, DisabledServer)
             made.append(ConfiguredServer(name, None, str(target), is_disabled=is_disabled))

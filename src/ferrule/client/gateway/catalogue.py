@@ -220,9 +220,3 @@ class CatalogueStore:
         used = {known.catalogue.digest for known in self._known.values()}
         for digest in [digest for digest in self._catalogues if digest not in used]:
             del self._catalogues[digest]
-
-
-def hints_of(rest: Mapping[str, Any]) -> float | None:
-    """Return the seconds that a server allows its list to be reused; ``None`` where it does not say."""
-    ttl_ms: Any = rest.get("ttlMs")
-    return ttl_ms / 1000 if isinstance(ttl_ms, int | float) and ttl_ms >= 0 else None

@@ -41,12 +41,14 @@ from ferrule.client.gateway.upstreams.list_cache import ListCache, digest_of
 from ferrule.client.gateway.upstreams.monitoring import Monitoring
 from ferrule.client.gateway.upstreams.settings import DEFAULT_SETTINGS, UpstreamSettings, settings_from
 from ferrule.client.gateway.upstreams.upstream import MOMENT_S, Upstream, UpstreamUnavailable
+from ferrule.client.gateway.views import GatewayViews
 from ferrule.client.supervision.feed import StatusFeed, StatusWatch
 from ferrule.client.supervision.policy import DEFAULT_POLICY, ReconnectPolicy
 from ferrule.client.supervision.supervisor import ConnectionSupervisor, Sleep
 from ferrule.client.targets import GroupTarget
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.fast_path.fast_tools import FastTools
+from ferrule.kernel.finish import finish_result
 from ferrule.kernel.server import CallNext, Server, ServerMiddleware, ServerRequestContext
 from ferrule.kernel.serving.members import MemberDirectory
 from ferrule.kernel.standard_methods import set_level as builtin_set_level
@@ -57,7 +59,7 @@ from ferrule.protocol.errors import InvalidParams, LocalError, MCPError, Resourc
 from ferrule.protocol.inbound import MirroredHeaders
 from ferrule.transports.asgi.public_documents import PublicDocuments
 from ferrule.transports.background import Background
-from ferrule.wire.codec import Encoded, convert
+from ferrule.wire.codec import Encoded, convert, encode
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.revisions import REVISIONS
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from ferrule.search.definitions import ToolSearchMode
     from ferrule.transports.asgi.endpoint import HttpEndpoint
     from ferrule.transports.hosting.options import AsgiOptions, RunOptions
+    from ferrule.wire.revisions import Revision
 
 __all__ = ["OPEN_S", "Gateway"]
 
@@ -162,6 +165,7 @@ class Gateway:
 
         check_options("Gateway()", options, ClientOptions)
         own: Any = self._pass_notifications
+        self._own = own
         self.server: Server[Any] = Server(
             name, lifespan=self._lifespan, middleware=[*server_middleware, own], protection=protection
         )
@@ -181,6 +185,8 @@ class Gateway:
         self._search: GatewaySearch | None = None
         self._has_status_tool = status_tool
         self._listeners: set[UpstreamListener] = set()
+        self._last: dict[str, tuple[list[tuple[Upstream, RawList]], int, RawList]] = {}
+        self._encoded: dict[tuple[str, Revision], tuple[RawList, Encoded]] = {}
         self.upstreams: dict[str, Upstream] = {}
         entries = _entries(target)
         given = {label: settings_from(said) for label, said in entries.settings.items()} | dict(settings or {})
@@ -457,6 +463,7 @@ class Gateway:
             self.server.list_changed.add(kind)  # it changes when a server comes, whatever the servers announce
 
     def _serve(self, method: str) -> None:
+        self._encoded.clear()
         if self.server.get_request_handler(method) is not None:
             return
         handlers: Mapping[str, Any] = {
@@ -493,8 +500,17 @@ class Gateway:
     # -- lists ------------------------------------------------------------------------------------------------------
 
     async def _list(self, ctx: ServerRequestContext[Any]) -> Any:
-        """Return every page of every server as one page."""
-        return {LISTS[ctx.method][0]: (await self._merged(ctx)).items}
+        """Return every page of every server as one page, encoded if it is the same as the last one."""
+        merged = await self._merged(ctx)
+        made = {LISTS[ctx.method][0]: merged.items}
+        if any(each is not self._own and not isinstance(each, GatewayViews) for each in self.server.middleware):
+            return made  # other middleware reads what it passes
+        at = ctx.method, ctx.revision
+        kept = self._encoded.get(at)
+        if kept is None or kept[0] is not merged:
+            result = finish_result(self.server, ctx.session.connection, ctx.method, made)
+            kept = self._encoded[at] = merged, Encoded(encode(result))
+        return kept[1]
 
     async def _merged(self, ctx: ServerRequestContext[Any]) -> RawList:
         """Return the lists of every server as one: what comes within a moment, and else what is known."""
@@ -516,16 +532,22 @@ class Gateway:
             elif not request.done.is_set():
                 upstream.is_late = True
 
-        awaited = [upstream for upstream in usable if self._waits_for(upstream, ctx.method, party)]
         for upstream in usable:
+            fresh = upstream.fresh_list(party, ctx.method)
+            if fresh is not None:
+                found[upstream.name] = fresh
+        asked = [upstream for upstream in usable if upstream.name not in found]
+        awaited = [upstream for upstream in asked if self._waits_for(upstream, ctx.method, party)]
+        for upstream in asked:
             if upstream.is_late:
                 upstream.begin_list(ctx, party)
-        with anyio.move_on_after(self.moment_s) as scope:
-            await gather([live(upstream) for upstream in awaited])
-        if scope.cancelled_caught:
-            for upstream in awaited:
-                if upstream.name not in found:
-                    upstream.is_late = True
+        if awaited:
+            with anyio.move_on_after(self.moment_s) as scope:
+                await gather([live(upstream) for upstream in awaited])
+            if scope.cancelled_caught:
+                for upstream in awaited:
+                    if upstream.name not in found:
+                        upstream.is_late = True
         lists: list[tuple[Upstream, RawList]] = []
         for upstream in usable:
             shown = found.get(upstream.name)
@@ -534,13 +556,21 @@ class Gateway:
                 upstream.lists.note_shown(party, ctx.method, shown)
             if shown is not None:
                 lists.append((upstream, shown))
-        merged = self._routes.merge(ctx.method, lists)
-        if ctx.method == "tools/list":
+        return self._merge(ctx.method, lists)
+
+    def _merge(self, method: str, lists: list[tuple[Upstream, RawList]]) -> RawList:
+        """Return the lists of several servers as one: the last one, if nothing of it has changed."""
+        last = self._last.get(method)
+        if last is not None and last[1] == self._routes.version and _are_same(last[0], lists):
+            return last[2]
+        merged = self._routes.merge(method, lists)
+        if method == "tools/list":
             self._note_headers(lists)
-        if self._has_status_tool and ctx.method == "tools/list":
+        if self._has_status_tool and method == "tools/list":
             name = self._status_name()
             if all(tool["name"] != name for tool in merged.items):  # a server without prefix may have any name
                 merged.items.append(status_definition(name))
+        self._last[method] = lists, self._routes.version, merged
         return merged
 
     def _note_headers(self, lists: list[tuple[Upstream, RawList]]) -> None:
@@ -677,6 +707,13 @@ class Gateway:
                 if upstream.proxy is not None:
                     upstream.post(partial(upstream.proxy.take_notification, ctx))
         return result
+
+
+def _are_same(last: list[tuple[Upstream, RawList]], lists: list[tuple[Upstream, RawList]]) -> bool:
+    """Return whether two lists have the same lists of the same servers."""
+    if len(last) != len(lists):
+        return False
+    return all(one is other and a is b for (one, a), (other, b) in zip(last, lists, strict=True))
 
 
 def _sends_level(upstream: Upstream, forwards: Proxy, ctx: ServerRequestContext[Any]) -> anyio.Event:

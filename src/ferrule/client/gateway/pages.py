@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ferrule.wire.json_types import is_list, is_mapping
 
-__all__ = ["LISTS", "MAX_PAGES", "RawList", "all_pages", "once_each"]
+__all__ = ["ANNOUNCED_S", "LISTS", "MAX_KEPT_S", "MAX_PAGES", "RawList", "all_pages", "hints_of", "once_each"]
 
 logger = logging.getLogger("ferrule.client.gateway")
 
@@ -23,6 +23,10 @@ LISTS: Final[Mapping[str, tuple[str, str]]] = {
 """Method of a list → the member of its result with the items, and the field with an item's name."""
 MAX_PAGES: Final = 1000
 """Pages of one list that are read."""
+ANNOUNCED_S: Final = 60.0
+"""Seconds that a list without ``ttlMs`` is reused, if its server announces changes."""
+MAX_KEPT_S: Final = 300.0
+"""Maximum number of seconds that a list is reused, for any ``ttlMs``."""
 
 
 @dataclass(slots=True)
@@ -87,3 +91,9 @@ def once_each(items: Iterable[Any], name: str) -> list[Any]:
     for item in items:
         found.setdefault(item[name], item)
     return list(found.values())
+
+
+def hints_of(rest: Mapping[str, Any]) -> float | None:
+    """Return the seconds that a server allows its list to be reused; ``None`` where it does not say."""
+    ttl_ms: Any = rest.get("ttlMs")
+    return ttl_ms / 1000 if isinstance(ttl_ms, int | float) and ttl_ms >= 0 else None

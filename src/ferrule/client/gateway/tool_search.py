@@ -19,7 +19,8 @@ from msgspec import Meta, Struct
 
 from ferrule._options import suggestion
 from ferrule.client.gateway.backend_sessions import shared_key
-from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList, hints_of
+from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList
+from ferrule.client.gateway.pages import ANNOUNCED_S, MAX_KEPT_S, hints_of
 from ferrule.kernel.changes.bus import Event
 from ferrule.kernel.serving.members import member_filter
 from ferrule.kernel.session import THROUGH_SEARCH
@@ -49,12 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["GatewaySearch"]
 
 logger = logging.getLogger("ferrule.client.gateway")
-
-ANNOUNCED_S: Final = 60.0
-"""Seconds that a list without ``ttlMs`` is reused, if its server announces changes."""
-
-MAX_KEPT_S: Final = 300.0
-"""Maximum number of seconds that a list is reused, for any ``ttlMs``."""
 
 MAX_REREAD: Final = 8
 """Maximum number of clients whose lists are read again after a change, to compare the lists that clients get."""

@@ -10,7 +10,7 @@ Source: MCP Apps 2026-01-26, "UI Resource Format" and "Content Security Policy E
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from ferrule.extensions.apps.errors import PageError
@@ -31,6 +31,18 @@ _CSP_SOURCE = pattern(r"""[^\x00-\x20\x7f-\U0010ffff;,'"]{1,300}""")
 """What can stand in a Content Security Policy without ending its list, its directive or its header."""
 MAX_ORIGINS: Final = 50
 """Entries of one list of a foreign server: the header that a host makes of them has to stay short."""
+_OTHER_KEYS: Final = {
+    **{key.lower(): key for key in CSP_KEYS},
+    **dict.fromkeys(("connect", "connectsrc"), "connectDomains"),
+    **dict.fromkeys(("childsrc", "frame", "frames", "framesrc"), "frameDomains"),
+    **dict.fromkeys(("baseuri", "baseuris"), "baseUriDomains"),
+    **dict.fromkeys(
+        ("defaultsrc", "fontsrc", "imgsrc", "mediasrc", "resource", "resources", "scriptsrc", "stylesrc"),
+        "resourceDomains",
+    ),
+}
+"""Other spellings, and directives of a Content Security Policy, in small letters without separators → the list here."""
+_NO_SEPARATORS: Final = str.maketrans("", "", "-_ ")
 _PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 
@@ -85,16 +97,30 @@ def make_policy(
     Raises:
         PageError: there is no such list or permission, or an entry is not an origin.
     """
+    if csp is not None and not is_mapping(csp):
+        raise PageError(f"csp is an object of lists, such as {{'resourceDomains': ['https://…']}}, not {csp!r}")
     given = dict(csp or {})
     lists = [_origins(key, given.pop(key, ())) for key in CSP_KEYS]
     for key in given:
-        raise PageError(f"csp has no list {key!r}; there are {', '.join(CSP_KEYS)}")
+        here = _OTHER_KEYS.get(str(key).translate(_NO_SEPARATORS).lower())
+        raise PageError(
+            f"csp has no list {key!r}; " + (f"it is {here!r}" if here else f"there are {', '.join(CSP_KEYS)}")
+        )
+    _check_type("prefers_border", prefers_border, bool, "True, False or None")
+    _check_type("domain", domain, str, "a text or None")
+    if not isinstance(cast("object", permissions), Iterable):
+        raise PageError(f"permissions is a list of {', '.join(PERMISSIONS)}, not {permissions!r}")
     wanted = tuple(dict.fromkeys([permissions] if isinstance(permissions, str) else permissions))
     for name in wanted:
         if name not in PERMISSIONS:
             raise PageError(f"There is no permission {name!r}; there are {', '.join(PERMISSIONS)}")
     connect, resources, frames, base_uris = lists
     return UiPolicy(connect, resources, frames, base_uris, wanted, prefers_border, domain)
+
+
+def _check_type(name: str, value: object, kind: type, expected: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise PageError(f"{name} is {expected}, not {value!r}")
 
 
 def host_policy(ui: Mapping[str, Any]) -> tuple[UiPolicy, list[str]]:
@@ -173,10 +199,12 @@ def allows(origins: Iterable[str], url: str) -> bool:
 def _origins(key: str, given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise PageError(f"csp[{key!r}] is a list of origins: [{given!r}]")
+    if not isinstance(cast("object", given), Iterable):
+        raise PageError(f"csp[{key!r}] is a list of origins, not {given!r}")
     made = tuple(dict.fromkeys(given))
     for origin in made:
         # An entry with a space, a quote or a semicolon could add directives of its own to the host's policy.
-        if not _ORIGIN.fullmatch(origin):
+        if not isinstance(cast("object", origin), str) or not _ORIGIN.fullmatch(origin):
             raise PageError(
                 f"csp[{key!r}]: {origin!r} is not an origin such as https://cdn.example.com or https://*.example.com"
             )

@@ -108,8 +108,15 @@ class _Scanner(HTMLParser):
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.found: list[Element] = []
         self._open: Element | None = None
+        # Not `close`: without an end, it tries each "<" of the rest again, which takes minutes for a hostile page. What
+        # remains is a tag or a comment without an end, which browsers drop, or the text of a script or a style.
         self.feed(text)
-        self.close()
+        if self.cdata_elem is not None and self.rawdata:
+            self.handle_data(self.rawdata)
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Skip ``<![CDATA[…``, which is a comment in HTML; the parser of Python 3.11 raises an error for some."""
+        return self.parse_bogus_comment(i)
 
     def _place(self) -> tuple[int, int]:
         line, column = self.getpos()
@@ -216,6 +223,8 @@ def _is_of_a_statement(text: str, place: int) -> bool:
     """Return whether the ``from`` at a place belongs to an ``import`` or an ``export``."""
     before = text[max(0, place - _MAX_NAMES) : place]
     begin = max(before.rfind("import"), before.rfind("export"))
+    if begin < 0:
+        return False
     between = before[begin + len("import") :]
     is_first = begin == 0 or before[begin - 1] in ";}\n \t"
     return begin >= 0 and is_first and not any(mark in between for mark in "\"'`;()=")

@@ -15,6 +15,9 @@ import pytest
 from ferrule import Client, MCPError, Server
 from ferrule.client.gateway.gateway import Gateway
 from ferrule.client.gateway.upstreams.settings import UpstreamSettings
+from ferrule.client.gateway.views import GatewayViews, View
+from ferrule.kernel.changes.bus import Event
+from tests.client.patience import patient_gateway
 from tests.client.pauses import Pauses
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +121,7 @@ async def test_a_list_that_came_too_late_and_is_another_one_is_announced(before:
     """And only then: an equal one is not."""
     slow = Behind("one")
     gateway = Gateway({"slow": slow.server}, moment_s=30)
+    gateway.upstreams["slow"].announced_s = 0
     async with Client(gateway, mode=before, cache=False) as client, client.listen(tools=True) as changes:
         assert await names(client) == ["slow_one"]
         gateway.moment_s = 0.05
@@ -141,6 +145,7 @@ async def test_a_server_that_is_always_slow_is_waited_for_once() -> None:
     """A list that came too late does not make the next one wait."""
     slow = Behind("one")
     gateway = Gateway({"slow": slow.server}, moment_s=30)
+    gateway.upstreams["slow"].announced_s = 0
     async with Client(gateway, cache=False) as client:
         assert await names(client) == ["slow_one"]
         gateway.moment_s = 0.01
@@ -258,3 +263,58 @@ async def test_servers_come_and_go_while_the_gateway_runs() -> None:
             await client.call_tool("one_a")
         assert gateway.upstreams["two"].is_up
         assert not first.is_up
+
+
+@pytest.mark.parametrize("before", ["2026-07-28", "2025-11-25"])
+async def test_a_list_is_read_again_when_it_may_have_changed(before: str) -> None:
+    """After a change that the server announces, after a call of a tool, and on a new connection; not before."""
+    behind = Behind("one")
+    gateway = patient_gateway({"b": behind.server})
+    async with Client(gateway, mode=before, cache=False) as client:
+        assert await names(client) == ["b_one"]
+        read = behind.lists
+        for _ in range(3):
+            assert await names(client) == ["b_one"]
+        assert behind.lists == read
+        behind.tools.append("two")
+        behind.server.bus.publish(Event.list_changed("tools"))
+        with anyio.fail_after(30):
+            while await names(client) != ["b_one", "b_two"]:
+                await anyio.sleep(0.01)
+        read = behind.lists
+        assert await names(client) == ["b_one", "b_two"]
+        assert behind.lists == read
+        behind.tools.append("three")
+        await client.call_tool("b_one", {})
+        assert await names(client) == ["b_one", "b_two", "b_three"]
+
+
+async def test_a_list_that_may_not_be_kept_is_read_each_time() -> None:
+    """Of a server that announces no changes, and of one that answers each user differently."""
+    for announces, is_per_user in ((False, False), (True, True)):
+        behind = Behind("one")
+        behind.server.list_changed = {"tools"} if announces else set()
+        gateway = patient_gateway({"b": behind.server}, settings={"b": UpstreamSettings(is_per_user=is_per_user)})
+        async with Client(gateway, cache=False) as client:
+            await names(client)
+            read = behind.lists
+            await names(client)
+            assert behind.lists == read + 1
+
+
+async def test_a_kept_list_is_that_of_its_client_and_view() -> None:
+    """The encoded list of one revision or view is no other's."""
+    gateway = patient_gateway({"a": Behind("one").server, "b": Behind("two").server})
+    views = GatewayViews(gateway)
+    gateway.server.middleware.insert(0, views)
+    async with Client(gateway, mode="2026-07-28", cache=False) as new, Client(gateway, mode="2025-11-25") as old:
+        for _ in range(2):
+            assert await names(new) == await names(old) == ["a_one", "b_two"]
+        raw = [await each.request("tools/list") for each in (new, old, new)]
+        assert ["resultType" in each for each in raw] == [True, False, True]
+        views.replace({"only": View("only", servers=frozenset({"b"}))}, "only")
+        assert await names(new) == ["b_two"]
+        views.replace({}, None)
+        assert await names(new) == ["a_one", "b_two"]
+        await gateway.remove_upstream("a")
+        assert await names(new) == ["b_two"]

@@ -202,6 +202,7 @@ class GatewayTool:
         backend.active.append(forward)
         backend.users += 1
         upstream.active += 1
+        upstream.lists.expire()
         try:
             on_progress = forward.progress if route.has_token else None
             outcome = await backend.client.plain.send(route.path, route.prepared, route.arguments, on_progress)

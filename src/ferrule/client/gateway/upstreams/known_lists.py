@@ -29,6 +29,7 @@ class KnownLists:
 
     Attributes:
         known: what is known now.
+        changes: another number after each time at which a list may have changed.
     """
 
     def __init__(self, known: KnownServer | None, *, is_per_user: bool) -> None:
@@ -37,6 +38,8 @@ class KnownLists:
         self._of_parties: OrderedDict[tuple[Hashable, str], RawList] = OrderedDict()
         self._shown: dict[tuple[Hashable, str], RawList | None] = {}
         self._outdated: set[str] = set()
+        self._fresh: dict[tuple[Hashable, str], tuple[RawList, float]] = {}
+        self.changes = 0
         self._planned: RawList | None = None
         self._plans: dict[str, tuple[ParamHeader, ...]] = {}
 
@@ -63,8 +66,31 @@ class KnownLists:
         """Return whether a last list is known, and the server has not said since that it has changed."""
         return method not in self._outdated and self.get(party, method) is not None
 
+    def fresh(self, party: Hashable, method: str, now: float) -> RawList | None:
+        """Return a list that need not be read again for this client; ``None`` if it has to be.
+
+        Args:
+            party: the client.
+            method: the method of the list.
+            now: seconds on the clock of `keep_fresh`.
+        """
+        kept = self._fresh.get((party, method))
+        return None if kept is None or kept[1] <= now else kept[0]
+
+    def keep_fresh(self, party: Hashable, method: str, found: RawList, until: float) -> None:
+        """Keep a list that the server has just sent to a client, until a time or until something may change it."""
+        if len(self._fresh) >= len(LISTS) * MAX_PARTIES:
+            self._fresh.clear()
+        self._fresh[party, method] = found, until
+
+    def expire(self) -> None:
+        """Have every list read again: one may have changed."""
+        self.changes += 1
+        self._fresh.clear()
+
     def note_change(self, kind: str) -> None:
         """Note that the server says that its lists of a kind (``"tools"`` and so on) have changed."""
+        self.expire()
         self._outdated.update(method for method in LISTS if method.startswith(f"{kind}/"))
 
     def note_shown(self, party: Hashable, method: str, shown: RawList | None) -> None:

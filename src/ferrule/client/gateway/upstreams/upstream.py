@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from ferrule.client.gateway.backend_sessions import BackendClientGone
-from ferrule.client.gateway.pages import LISTS, RawList, all_pages
+from ferrule.client.gateway.pages import ANNOUNCED_S, LISTS, MAX_KEPT_S, RawList, all_pages, hints_of
 from ferrule.client.gateway.upstreams.known_lists import KnownLists
 from ferrule.client.gateway.upstreams.reasons import is_lost_connection, reason_of, sentence_of
 from ferrule.client.supervision.supervisor import ConnectionSupervisor
@@ -58,14 +58,18 @@ class UpstreamUnavailable(MCPError):
 class ListRequest:
     """A request for a list that is in progress.
 
+    Args:
+        changes: `KnownLists.changes` at its beginning.
+
     Attributes:
         done: set when it has ended.
         result: the list; ``None`` until then, and if the server failed.
     """
 
-    __slots__ = ("began", "done", "result")
+    __slots__ = ("began", "changes", "done", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: int) -> None:
+        self.changes = changes
         self.began = anyio.current_time()
         self.done = anyio.Event()
         self.result: RawList | None = None
@@ -86,6 +90,7 @@ class Upstream:
         keeper: keeps the connection to it; set by the gateway.
         lists: its last known lists.
         is_late: whether the last list did not come in time, so that no other waits for it.
+        announced_s: seconds that a list without ``ttlMs`` is reused, if the server announces changes; 0: it is not.
         patience_s: returns the seconds in which a list is in time.
         active: requests in progress.
         requests: requests that were forwarded.
@@ -111,6 +116,7 @@ class Upstream:
         self.is_late = False
         self.active = self.requests = self.errors = 0
         self._attempt_s = attempt_s
+        self.announced_s = ANNOUNCED_S
         self._cache: ListCache | None = None
         self._cache_key = ""
         self._clock = clock
@@ -245,6 +251,7 @@ class Upstream:
         assert self.proxy is not None
         facts = self.proxy.facts
         self.is_late = False
+        self.lists.expire()
         known = self.known
         processes = self.proxy.processes
         if processes is not None:
@@ -332,7 +339,7 @@ class Upstream:
         at = party, ctx.method
         request = self._requests.get(at)
         if request is None and len(self._requests) < MAX_LIST_REQUESTS:
-            request = self._requests[at] = ListRequest()
+            request = self._requests[at] = ListRequest(self.lists.changes)
             self._background.start(self._list(replace(ctx, meta=_without_progress(ctx)), at, request), "ferrule-list")
         return request
 
@@ -346,11 +353,30 @@ class Upstream:
                 self.is_late = anyio.current_time() - request.began > self.patience_s()
                 is_another = self.lists.learn(*at, found)
                 request.result = self.lists.get(*at)
+                reusable_s = self._reusable_s(ctx.method, found)
+                # A change that was announced meanwhile may be missing in this list.
+                if reusable_s and request.result is not None and self.lists.changes == request.changes:
+                    self.lists.keep_fresh(*at, request.result, anyio.current_time() + reusable_s)
                 if is_another:
                     self._changed(ctx.method)
         finally:
             del self._requests[at]
             request.done.set()
+
+    def fresh_list(self, party: Hashable, method: str) -> RawList | None:
+        """Return a client's last list, if it need not be read again; ``None`` if it has to be.
+
+        A server that announces changes is not asked again before it does, for `announced_s` at most; any other one as
+        long as its list allows by ``ttlMs``. A call of a tool may change a list, so that it is read again after one.
+        """
+        return self.lists.fresh(party, method, anyio.current_time()) if self.is_up else None
+
+    def _reusable_s(self, method: str, found: RawList) -> float:
+        assert self.proxy is not None
+        if self.settings.is_per_user:
+            return 0.0
+        is_announced = method.partition("/")[0] in self.proxy.server.list_changed
+        return min(hints_of(found.rest) or (self.announced_s if is_announced else 0.0), MAX_KEPT_S)
 
     async def _whole_list(self, ctx: ServerRequestContext[Any]) -> RawList | None:
         """Return every page of a list; ``None`` if the server fails."""
@@ -456,6 +482,8 @@ class Upstream:
             raise InvalidParams(f"The server {self.name!r} does not serve {ctx.method}")
         self.active += 1
         self.requests += 1
+        if ctx.method == "tools/call":
+            self.lists.expire()
         try:
             if self.has_limits:
                 async with self._call_limits().call(ctx.method):
