@@ -228,8 +228,8 @@ def command(
         alone = GroupTarget({choice.name: choice.target}, choice.name, {choice.name: choice.settings})
         made = _gateway(choice.name, alone, connection, mode_of_search, prefix="")
         return _bridge(made, target, http, host, port, web)
-    behind = _reloading(choice, choice.file) if choice.file is not None else choice
-    return _bridge(_proxy(behind, connection, mode_of_search), target, http, host, port, web)
+    forwarded = _reloading(choice, choice.file) if choice.file is not None else choice
+    return _bridge(_proxy(forwarded, connection, mode_of_search), target, http, host, port, web)
 
 
 # -- a file -----------------------------------------------------------------------------------------------------------

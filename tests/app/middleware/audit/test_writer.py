@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -145,3 +146,19 @@ for number in range(100):
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
     assert len((tmp_path / "audit.jsonl").read_bytes().splitlines()) == 100
+
+
+def test_a_writer_that_is_not_used_any_more_closes_the_loop_of_its_async_sink() -> None:
+    """An event loop that is collected while it is open warns."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def send(record: Mapping[str, Any]) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    writer = AuditWriter(send, None, 10)
+    writer._put(record(1))  # pyright: ignore[reportPrivateUsage]
+    assert writer.flush()
+    [loop] = loops
+    del writer
+    gc.collect()
+    assert loop.is_closed()

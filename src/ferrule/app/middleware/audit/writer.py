@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Final
+from weakref import finalize
 
 import anyio.to_thread
 
@@ -182,6 +183,7 @@ class AuditWriter:
         if isawaitable(found):
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                finalize(self, self._loop.close)
             self._loop.run_until_complete(_awaited(found))
 
 
