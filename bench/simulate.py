@@ -136,8 +136,8 @@ class Machine:
 CONNECTIONS = 32
 MEASURED: list[tuple[str, Costs, dict[int, float]]] = [
     # name, costs, calls per second by number of workers (bench/workers.py, two processors, 2026-11-28 and later)
-    ("tool that burns 5 ms", Costs(worker=5.2e-3, client=42.7e-6), {1: 192, 2: 376}),
-    ("stateless call", Costs(worker=42.7e-6, client=42.7e-6), {1: 23_402, 2: 18_284}),
+    ("tool that burns 5 ms", Costs(worker=5.2e-3, client=42.7e-6), {1: 192, 2: 376, 4: 371}),
+    ("stateless call", Costs(worker=42.7e-6, client=42.7e-6), {1: 23_402, 2: 18_284, 4: 19_235}),
     ("call in a session, Redis", Costs(worker=163e-6, client=42.7e-6, store=25e-6), {1: 6_123, 2: 7_743}),
 ]
 """What `bench/workers.py` measured with 32 connections on two processors, and the costs that it measured."""
