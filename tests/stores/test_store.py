@@ -30,6 +30,13 @@ def test_what_names_no_store_is_refused_with_the_schemes(url):
         open_store(url)
 
 
+def test_a_password_of_an_unknown_scheme_is_not_shown() -> None:
+    with pytest.raises(StoreUrlError) as refused:
+        open_store("postgress://user:pa#ss@h/db?sslpassword=KEYPW")
+    assert "pa#ss" not in str(refused.value)
+    assert "KEYPW" not in str(refused.value)
+
+
 def test_a_scheme_can_be_added():
     """Other stores come as modules of their own, named and not imported."""
     register_scheme("mine", lambda url: Store(MemoryMarks(), MemoryBlobs(), is_shared=url.endswith("shared")))

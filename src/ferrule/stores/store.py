@@ -124,7 +124,9 @@ def open_store(url: str) -> Store:
     scheme, colon, _ = url.partition(":")
     opens = _schemes.get(scheme) if colon else None
     if opens is None:
-        raise StoreUrlError(f"{url!r} names no store; the schemes are {', '.join(sorted(_schemes))}")
+        from ferrule.stores.urls import without_password
+
+        raise StoreUrlError(f"{without_password(url)!r} names no store; the schemes are {', '.join(sorted(_schemes))}")
     if isinstance(opens, str):
         module, _, name = opens.partition(":")
         try:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote_plus
 
 __all__ = ["without_password"]
 
+_SECRET_WORDS = ("pass", "secret", "key", "token")
+
 
 def without_password(url: str) -> str:
-    """Return a URL for messages, without its user and password if it has a password."""
-    parts = urlsplit(url)
-    credentials, _, address = parts.netloc.rpartition("@")
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    # In the query, too, libpq reads a password.
-    if ":" not in credentials and all(name != "password" for name, _ in options):
-        return url
-    query = urlencode([(name, "***" if name == "password" else value) for name, value in options])
-    return urlunsplit(parts._replace(netloc=f"***@{address}" if credentials else address, query=query))
+    """Return a URL for messages, without its user and password if it has a password.
+
+    Also without the values of options whose names have ``pass``, ``secret``, ``key`` or ``token`` in them, as
+    ``sslpassword`` of libpq. Where a URL is not well formed, more of it is left out.
+    """
+    mark = "://" if "://" in url else ":"
+    scheme, colon, rest = url.partition(mark)
+    # The last "@" of the whole text, and not of the host's part: a password with an unescaped "/", "?" or "#" ends
+    # that part too early.
+    credentials, _, address = rest.rpartition("@")
+    if ":" in credentials:
+        rest = f"***@{address}"
+    place, has_query, query = rest.partition("?")
+    return f"{scheme}{colon}{place}{has_query}{_without_secrets(query)}"
+
+
+def _without_secrets(query: str) -> str:
+    made: list[str] = []
+    hides = False
+    for option in query.split("&"):
+        name, has_value, _ = option.partition("=")
+        if not has_value and hides:
+            continue  # the rest of a secret with an unescaped "&"
+        hides = any(word in unquote_plus(name).lower() for word in _SECRET_WORDS)
+        made.append(f"{name}=***" if hides and has_value else option)
+    return "&".join(made)

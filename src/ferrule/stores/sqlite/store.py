@@ -19,6 +19,7 @@ from ferrule.stores.sqlite.file import SqliteFile, transaction
 from ferrule.stores.sqlite.sessions import SqliteChannel, SqliteEvents, SqliteSessions
 from ferrule.stores.sqlite.tasks import SqliteTasks
 from ferrule.stores.store import Store, StoreUrlError
+from ferrule.stores.urls import without_password
 
 __all__ = [
     "SqliteBlobs",
@@ -181,7 +182,7 @@ def open_sqlite(url: str) -> Store:
     path = unquote(parts.path.removeprefix("/"))
     # `sqlite://jobs.db` (two slashes) has a host and no path: a frequent mistake.
     if not path or parts.netloc or parts.query or parts.fragment:
-        raise StoreUrlError(f"{url!r} is not sqlite:///path")
+        raise StoreUrlError(f"{without_password(url)!r} is not sqlite:///path")
     file = SqliteFile(path)
 
     def check() -> None:
