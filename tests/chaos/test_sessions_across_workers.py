@@ -49,6 +49,15 @@ async def slow(ctx: Context, seconds: float) -> str:
     return "slow"
 
 @app.tool
+async def touch(ctx: Context, uri: str) -> str:
+    await ctx.notify_resource_updated(uri)
+    return "touched"
+
+@app.resource("note://{name}")
+def note(name: str) -> str:
+    return name
+
+@app.tool
 async def change(ctx: Context) -> str:
     await ctx.notify_tools_changed()
     return "changed"
@@ -210,6 +219,24 @@ def test_a_change_on_one_reaches_the_stream_on_the_other(two: tuple[Server, Serv
     heard = in_background(lambda: next(events(response)))
     assert one.call(session, "change") == "changed"
     assert heard()[1]["method"] == "notifications/tools/list_changed"
+    connection.close()
+
+
+def test_a_subscription_on_one_reaches_the_stream_on_the_other(two: tuple[Server, Server]) -> None:
+    """The worker of the stream gets no other request of the session; the change is made in another session."""
+    one, other = two
+    session, second = one.initialize(), one.initialize()
+    connection, response = other.open("GET", session)
+    assert response.status == 200
+    seen = events(response)
+    for uri in ("note://a", "note://b"):
+        subscribe = {"jsonrpc": "2.0", "id": secrets.randbits(40), "method": "resources/subscribe"}
+        status, _, answer = one.send(session, {**subscribe, "params": {"uri": uri}})
+        assert (status, answer.get("result")) == (200, {}), answer
+        # One update comes at once, and one with the change: the second of the first URI may follow here.
+        heard = in_background(lambda uri=uri: next(each for _, each in seen if each["params"]["uri"] == uri))
+        assert one.call(second, "touch", uri=uri) == "touched"
+        assert heard()["method"] == "notifications/resources/updated"
     connection.close()
 
 

@@ -355,3 +355,17 @@ def test_a_listener_that_gives_up_one_topic_keeps_the_others() -> None:
     for topic in ("1", "2"):
         bus.deliver(Event("m", topic))
     assert [event.topic for event in listener.drain()] == ["1"]
+
+
+def test_a_listener_that_follows_another_process_gets_an_event_for_each_new_uri() -> None:
+    """The resource may have changed before this process was informed; what it had already gets none."""
+    bus = SubscriptionBus()
+    listener = bus.listen(ListenFilter(uris=["a://1"]))
+    listener.filter.may_see = lambda uri: uri != "a://hidden"
+    listener.follow_uris(["a://1", "a://3", "a://2", "a://hidden"])
+    assert [event.params["uri"] for event in listener.drain()] == ["a://2", "a://3"]
+    listener.follow_uris(["a://2"])
+    assert listener.drain() == []
+    bus.publish(Event.resource_updated("a://1"))
+    bus.publish(Event.resource_updated("a://2"))
+    assert [event.params["uri"] for event in listener.drain()] == ["a://2"]

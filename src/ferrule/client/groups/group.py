@@ -43,7 +43,7 @@ __all__ = ["ClientGroup", "GroupMember"]
 
 logger = logging.getLogger("ferrule.client")
 
-OPEN_S: Final = 0.8
+OPEN_S: Final = 0.6
 """Seconds that `ClientGroup.connect` waits for servers that do not respond."""
 DRAIN_S: Final = 30.0
 """Seconds that calls have to end at a server that a new configuration removes or changes."""

@@ -230,6 +230,17 @@ class Listener:
         for new in wanted - self.filter.uris:
             self.add_uri(new)
 
+    def follow_uris(self, uris: Iterable[str]) -> None:
+        """Listen to the resources that another process has listened to; as `set_uris`.
+
+        Each new one gets an event, since it may have changed before this process was informed.
+        """
+        new = set(uris) - self.filter.uris
+        self.set_uris(uris)
+        for uri in sorted(new):
+            if self.filter.may_see is None or self.filter.may_see(uri):
+                self.add(Event.resource_updated(uri))
+
     def add_topic(self, method: str, topic: str) -> None:
         """Also listen to the notifications of an extension about ``topic``."""
         if self.filter.topics is _NOTHING:

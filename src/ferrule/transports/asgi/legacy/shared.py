@@ -119,10 +119,15 @@ class SharedSessions:
             log.exception("the state of a session has no JSON form and stays on this worker")
             return
         # Compared as bytes: most requests change nothing, and a write costs a round trip.
-        if self._seen.get(session.session_id) == record:
+        before = self._seen.get(session.session_id)
+        if before == record:
             return
         await self._sessions.put(session.session_id, record, idle_s=self._idle_s)
         self._seen[session.session_id] = record
+        uris = _uris(session)
+        if before is not None and decode(before)["uris"] != uris:
+            # The worker that writes the GET stream may get no further request of this session.
+            await self.publish("uris", session.session_id, uris)
 
     async def look_up(self, session_id: str, lifespan_state: Any, principal: Any) -> LegacySession | None:
         """Return a session in its current shared state, and keep it on this worker; ``None`` if there is none."""
@@ -184,13 +189,12 @@ class SharedSessions:
 
     def _record(self, session: LegacySession) -> dict[str, Any]:
         connection = session.connection
-        listener = connection.listener
         return {
             "version": connection.protocol_version,
             "client": to_builtins(connection.client_params),
             "ready": connection.is_ready,
             "log": connection.log_level,
-            "uris": [] if listener is None else sorted(listener.filter.uris),
+            "uris": _uris(session),
             "principal": _plain(session.principal),
             "state": connection.state,
         }
@@ -308,6 +312,9 @@ class SharedSessions:
             exchange = session.in_flight.get(content)
             if exchange is not None and exchange.method != "initialize":
                 exchange.cancel()
+        elif kind == "uris":
+            if session.connection.listener is not None:
+                session.connection.listener.follow_uris(content)
         elif kind == "progress":
             current_runtime().spawn(lambda: session.questions.progress(content))
         elif kind == "notice" and session.has_get_stream:
@@ -344,6 +351,12 @@ class SharedSessions:
     async def wait_for_more(self) -> None:
         """Wait before the next check of a stream that another worker writes."""
         await anyio.sleep(_LOOK_EVERY_S)
+
+
+def _uris(session: LegacySession) -> list[str]:
+    """Return the URIs that a session has subscribed to, sorted."""
+    listener = session.connection.listener
+    return [] if listener is None else sorted(listener.filter.uris)
 
 
 class StreamWatch:
