@@ -1,6 +1,6 @@
-"""The names that other libraries for MCP have for what is called otherwise here.
+"""Names of other libraries for MCP whose counterpart here has another name.
 
-An `AttributeError` with the name here answers the first question of a program that moves.
+A program that is ported from such a library gets an `AttributeError` that says the name here.
 """
 
 from __future__ import annotations

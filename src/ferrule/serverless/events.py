@@ -30,11 +30,11 @@ EventForm: TypeAlias = Literal["rest", "http", "alb"]
 """API Gateway's REST API; HTTP API or function URL; Application Load Balancer."""
 
 LIMITS_BYTES: Final[Mapping[EventForm, int]] = {"rest": 6 << 20, "http": 6 << 20, "alb": 1 << 20}
-"""The most bytes of a result, as JSON: 6 MB is what Lambda returns, 1 MB what a load balancer takes of it."""
+"""The most bytes of a result, as JSON: Lambda returns at most 6 MiB, and a load balancer takes at most 1 MiB of it."""
 
 
 class MalformedEvent(ValueError):
-    """An event of none of the three forms, or one whose members have other types; the host is set up otherwise."""
+    """An event of none of the three forms, or one with members of other types: another service calls the function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class FunctionRequest:
 
     Attributes:
         method: in upper case.
-        path: percent-decoded, with the prefix of `root_path`.
+        path: percent-decoded; it begins with ``root_path``.
         headers: name and value; a name may occur more than once.
         body: the whole body.
         query: the query string as it came, without "?".

@@ -1,7 +1,7 @@
 """A server as a function: one call for each request, in one process for many of them.
 
 The lifespan of the server begins with the first request of an instance and ends with the process. Between two requests
-a host may stop the process for as long as it likes; nothing here counts on time that goes by.
+a host may stop the process for any time; nothing here relies on timers that run between requests.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class FunctionHandler:
 
         Args:
             event: an event of API Gateway (REST or HTTP API), a function URL or an Application Load Balancer.
-            context: the context of the function. Where it says how much time is left, a call that needs longer is
-                cancelled half a second before, and the client gets an error.
+            context: the context of the function. If it says how much time is left, a call that needs longer is
+                cancelled half a second before that time ends, and the client gets an error with 504.
 
         Returns:
             The result that the host expects; one that is too large for the host is replaced by an error.
@@ -117,8 +117,10 @@ class FunctionHandler:
             if future.done():  # the server's own
                 raise
             future.cancel()
-            logger.error("A call was cancelled: the time of the function is over")
-            return _refusal(request, 504, JsonRpcErrorCode.INTERNAL_ERROR, "The time of this server's host is over")
+            logger.error("A call was cancelled, because the host's time limit for the function is reached")
+            return _refusal(
+                request, 504, JsonRpcErrorCode.INTERNAL_ERROR, "This server's host allows no more time for the call"
+            )
         except BaseException:
             future.cancel()
             raise

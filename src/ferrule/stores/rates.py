@@ -45,7 +45,7 @@ class SpendsTokens(Protocol):
         Args:
             key, size, per_s: see `RateLimitStore.take`.
             tokens: how many, at least 0.
-            anyway: take them also where there are fewer: the bucket is empty then, and owes nothing.
+            anyway: take them also where there are fewer: the bucket is empty then, without a debt.
 
         Returns:
             0 if they were taken; otherwise the seconds until there will be as many. A bucket never has more than

@@ -40,7 +40,7 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 DEFAULT_MAX_CONNECTIONS: Final = 64
 _CHUNK_BYTES: Final = 1 << 16
 _SEND_S: Final = 30.0
-"""Seconds that a message which a peer does not take may still take after its sender was cancelled."""
+"""Seconds after which the sending of one message is given up, and the connection counts as broken."""
 
 
 class ByteStreamPair:
@@ -191,7 +191,7 @@ async def serve_unix(
         on_started: called when connections are accepted.
 
     Raises:
-        FileExistsError: ``path`` is no socket.
+        FileExistsError: ``path`` exists and is not a socket.
         OSError: another process serves it, or it cannot be made.
         NotImplementedError: this system has no Unix sockets.
     """

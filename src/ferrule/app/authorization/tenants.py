@@ -27,7 +27,7 @@ def tenant_reader(tenant: TenantOf) -> Callable[[Principal, HttpContext], str | 
     """Return a function that returns the tenant of a request.
 
     Raises:
-        ValueError: there is no such place.
+        ValueError: ``tenant`` is none of the forms of `TenantOf`.
     """
     if callable(tenant):
         return tenant
@@ -45,7 +45,7 @@ def with_tenant(principal: Any, tenant: str | None) -> Any:
     """Return a principal with its tenant.
 
     Raises:
-        HttpRefusal: 403: the tenant is not known.
+        HttpRefusal: 403: there is no tenant, or its name is longer than 200 characters.
         TypeError: the principal is not one of ``ferrule.auth``.
     """
     if not isinstance(principal, Principal):

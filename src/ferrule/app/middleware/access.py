@@ -1,7 +1,6 @@
 """Who asks for what: the facts of a request that policies, quotas and audits use, and the members of a server.
 
-Nothing here decides. `AccessRequest` is what a policy gets; `subject_of_request` names the members that a request is
-about.
+Nothing here decides. `AccessRequest` is what a policy gets; `members_of` returns the members that a request is about.
 """
 
 from __future__ import annotations

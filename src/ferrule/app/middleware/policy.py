@@ -1,8 +1,8 @@
 """`Policy`: functions that decide who may see and use which tools, resources, resource templates and prompts.
 
 A policy is asked twice about a call: whether the sender may see the member, without arguments, and whether it may use
-it with these. So what a policy denies to see is neither listed nor found by a search nor callable, and is answered like
-something that does not exist; what it denies to use only is listed, and answered with `NotAllowed`.
+it with these. A member that the sender may not see is neither listed nor found by a search nor callable, and is
+answered like one that does not exist. One that it may see and not use is listed; its use is answered with `NotAllowed`.
 
 A policy that fails denies. It is not asked again around the body of a task, whose call it has allowed.
 """
@@ -84,8 +84,8 @@ class Policy:
     Every function is asked until one denies. Where none has an opinion, ``default`` decides. Several policies of one
     server must all allow. Put `Audit` and `Quota` before them in the list of middleware.
 
-    It holds on every transport, also on stdio and in process, where a request has no principal. Tools that a function
-    of the server calls within a request are not asked about. For a server that is mounted in another one, put the
+    It holds on every transport, also on stdio and in process, where a request has no principal. It is not asked about
+    tools that a function of the server calls within a request. For a server that is mounted in another one, put the
     policy into the outer server, which makes the lists.
 
     Args:
@@ -167,7 +167,11 @@ class Policy:
         if isinstance(answer, Deny):
             return answer
         if answer is not False:
-            logger.error("The policy %s returned %s and denies: see Answer", self.name, type(answer).__name__)
+            logger.error(
+                "The policy %s returned %s and denies: it must return True, False, None or Deny",
+                self.name,
+                type(answer).__name__,
+            )
         return Deny(f"denied by {self.name}")
 
     async def _denied(self, request: AccessRequest, *, is_listed: bool = False) -> Deny | None:

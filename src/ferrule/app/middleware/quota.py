@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Quota", "QuotaExceeded", "QuotaPart", "Usage"]
 
 QuotaPart: TypeAlias = Literal["subject", "tenant", "tool", "client"]
-"""What a quota counts for. ``"tool"`` is the name of the member: of a prompt or the URI of a resource, too."""
+"""What a quota counts for. ``"tool"`` is the name of the tool or prompt, or the URI of the resource."""
 
 _PARTS: Final = ("subject", "tenant", "tool", "client")
 
@@ -86,7 +86,7 @@ class Quota:
         cost: tokens of one request: a number, or a function of the request, sync or async, which must not block. 0
             is free. A request that costs more than ``limit`` is always refused.
         cost_after: function of what a request has used, which returns further tokens to take after it. They are taken
-            also where there are fewer: then the bucket is empty, and owes nothing.
+            also where there are fewer: then the bucket is empty, without a debt.
         methods: the methods that count.
         store: a store or its URL in place of the server's. A gateway has no store of its own.
         name: distinguishes two quotas with the same numbers, which would count together otherwise.
@@ -95,6 +95,7 @@ class Quota:
 
     Raises:
         ValueError: a number is too small, or ``per`` names something else.
+        StoreUrlError: ``store`` is a URL that names no store.
     """
 
     def __init__(

@@ -13,10 +13,10 @@ SECRET_KEYWORDS: Final[dict[str, Any]] = {"format": "password", "writeOnly": Tru
 
 
 class Secret(Generic[ValueT]):
-    """A text that is shown by `get_secret_value` only: ``def sign_in(user: str, password: Secret[str])``.
+    """A text that only `get_secret_value` shows: ``def sign_in(user: str, password: Secret[str])``.
 
     Its ``repr`` and ``str`` have asterisks, so that logs, tracebacks and error messages have them. It has no JSON form
-    and cannot be pickled: a result or a store that would get one fails. In a class of pydantic use its ``SecretStr``.
+    and cannot be pickled: a result or a store that would get one fails. In a model of pydantic use its ``SecretStr``.
 
     Args:
         value: the text.
@@ -58,4 +58,4 @@ class Secret(Generic[ValueT]):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A Secret is not written: pass its get_secret_value() on where it must go")
+        raise TypeError("A Secret is not written: pass the text of get_secret_value() where it is needed")

@@ -5,9 +5,9 @@ questions of both eras, the cancellation and the log messages of a call. `ferrul
 and URIs.
 
 A client never waits long for a server behind. A list is answered with what has come within a moment, and with the last
-known list of every server that has not answered, which may be from an earlier start (`list_cache`); where the real list
-turns out to be another one, clients are told that it has changed. A server that was late once is not waited for again
-until it is quick. What a server can do is announced as it was last known.
+known list of every server that has not answered, which may be from an earlier start (`list_cache`); if the real list
+differs from it, clients are notified that it has changed. A server that was late once is not waited for again until it
+is quick. The capabilities of a server are announced as they were last known.
 """
 
 from __future__ import annotations

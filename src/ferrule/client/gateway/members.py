@@ -33,7 +33,7 @@ _MAX_INDEXED: Final = 256
 
 
 class GatewayMembers:
-    """Finds members by the last lists of their servers, which are read again where they lack a name.
+    """Finds members in the last lists of their servers; if a name is in none, the lists are read again.
 
     Args:
         gateway: the gateway.

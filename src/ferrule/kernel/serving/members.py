@@ -1,4 +1,4 @@
-"""What a server offers, seen from its middleware: its members, which of them a request may see, and how it was decided.
+"""What middleware can know of a server: its members, which of them a request may see, and what was decided about it.
 
 A member is a tool, a resource, a resource template or a prompt. Middleware that hides members from a sender sets
 `member_filter` while it serves a request; the code that looks at all members within a request (a search of tools, the

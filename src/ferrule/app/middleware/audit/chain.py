@@ -4,9 +4,9 @@ A chain belongs to one writer: to one process and one `Audit`. A line is ``{…,
 "hash":"…"}``; ``hash`` is the SHA-256 of the bytes of the line before ``,"hash"`` with the last ``prev`` in them, or
 with a key the HMAC-SHA256.
 
-Without a key, somebody who can write to the file can also make a whole new chain; the heads of the chains (number and
-hash of the last record), kept elsewhere, show that. With a key that this somebody does not have, nobody can. In both
-cases only heads show that records at the end are missing.
+Without a key, whoever can write to the file can also make a whole new chain; the heads of the chains (number and hash
+of the last record) show that if they are kept elsewhere. With a key, only its owner can. In both cases records that
+are missing at the end are found only with heads.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _check_line(
     report.heads[writer] = found  # the next lines are judged by this one, so that one fault is one problem
     expected = 1 if last is None else last.seq + 1
     if not hmac.compare_digest(hash_of(body, key).encode(), found.hash.encode()):
-        return f"record {seq} was changed, or the key is another one"
+        return f"record {seq} was changed, or the key is wrong"
     if seq != expected and not (last is None and is_partial):
         return f"record {seq} stands where record {expected} belongs: records were removed, added or reordered"
     if last is not None and record.get("prev") != last.hash:

@@ -82,12 +82,13 @@ class Audit:
             is no room are lost and counted.
         arguments: the names of the arguments that records show, or a function of the request that returns what they
             show; none by default. Arguments that the schema declares as secret are never shown.
-        key: secret of at least 16 bytes. With it, records have the HMAC of all arguments: equal arguments can be
-            found, and not guessed. A plain hash would not protect them: who guesses a name or a number can hash the
-            guess and compare. It is the key of the chain, too.
+        key: secret of at least 16 bytes. With it, records have the HMAC of all arguments that the schema does not
+            declare as secret: calls with equal arguments can be found, and the arguments cannot be guessed. With a
+            plain hash, whoever guesses a name or a number could hash the guess and compare. It is the key of the
+            chain, too.
         chain: link each record to the one before, so that ``ferrule audit verify`` finds changes.
         methods: methods with a record for each request.
-        max_queued: maximum number of records that wait for the sink.
+        max_queued: maximum number of records that wait for the sink; further ones are lost and counted.
         clock, wall_clock: return seconds, for durations and since the epoch; for tests.
 
     Raises:
@@ -158,6 +159,9 @@ class Audit:
         """Wait until all records are written, and return whether they are; blocks.
 
         The end of the program waits for them, too.
+
+        Args:
+            timeout_s: seconds to wait at most for a sink that fails.
         """
         return self._writer.flush(timeout_s)
 

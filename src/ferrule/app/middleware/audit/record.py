@@ -54,10 +54,10 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         error_code: the code of the error that was sent.
         server: the name of the server.
         method: the method of the request.
-        kind, member: the kind and the name, URI or template of the member that it is about.
+        kind, member: the kind of the member that the request is about, and its name, URI or template.
         digest: the digest of the member's definition; see `ferrule.protocol.digests.definition_digest`.
         tenant, subject, client: the tenant, the subject and the OAuth client of the sender.
-        client_info: the name and version that the client itself says.
+        client_info: the name and version that the client gives of itself; not verified.
         scopes: the scopes of the token.
         request_id: the id of the request, as text.
         task_id: the id of the task.
@@ -66,9 +66,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         transport: ``"http"``, ``"stdio"``, ``"local"`` and so on.
         protocol_version: the revision.
         arguments: the chosen arguments.
-        arguments_hmac: HMAC-SHA256 of all arguments with the audit's key, in hexadecimal digits.
+        arguments_hmac: HMAC-SHA256 of all arguments that are not secret, with the audit's key, in hexadecimal digits.
         duration_ms: milliseconds until the answer.
-        result_bytes: the size of the result as JSON.
+        result_bytes: the size of the result as JSON, in bytes.
         lost: how many records before this one could not be written.
     """
 

@@ -46,7 +46,8 @@ class AuditFile:
     """JSON Lines in a file, which is renamed to ``name.1`` when it is full, that one to ``name.2``, and so on.
 
     Several processes may write to one file: each line is one write, and a lock is held around the change of files
-    (not on Windows: there put ``{pid}`` into the name). The files are readable for their owner only.
+    (the file ``name.lock``; not on Windows: there put ``{pid}`` into the name). The files are readable for their owner
+    only.
 
     Args:
         path: the path of the file; ``{pid}`` in it is the id of the process.

@@ -1,7 +1,7 @@
 """Writes audit records in order, through a bounded queue, in a thread.
 
-The thread ends when there is nothing to write, and is no daemon: at the end of the program the interpreter waits for
-it, so that no record is lost that a sink takes. It gives up then if the sink fails.
+The thread ends when there is nothing to write, and is not a daemon: at the end of the program the interpreter waits for
+it until the sink has taken all records. If the sink fails then, the thread ends and the remaining records are lost.
 """
 
 from __future__ import annotations
