@@ -17,7 +17,7 @@ from ferrule.wire.types import ElicitRequestParams, Tool
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "topics" / "protocol-support.md"
 HEAD = """# Protocol support per revision
 
-What each revision of the protocol can do.
+Find out which features, requests and notifications each revision of the protocol has.
 Made from `ferrule.wire.revisions` by `scripts/docs_pages.py`: what this table says is what the code does.
 A method that a revision lacks does not exist there; a field that it lacks is left out when Ferrule writes for it.
 """

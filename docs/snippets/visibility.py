@@ -31,7 +31,7 @@ app.enable(tool="inspect")
 
 # --8<-- [start:seasonal]
 def open_season() -> None:
-    """At run time; clients that listen are told."""
+    """At run time; clients that listen are notified."""
 
     @app.tool
     def prune() -> str:
