@@ -66,7 +66,7 @@ export function jsonEditor(schema, value) {
     try {
       ({ problems } = await call("check", { schema, value: now.found }));
     } catch (error) {
-      problems = [{ path: null, text: `The schema was not asked: ${error.message}` }];
+      problems = [{ path: null, text: `The arguments were not checked: ${error.message}` }];
     }
     if (mine !== asked) return;
     const text = area.value;
