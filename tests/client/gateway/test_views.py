@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from ferrule import Client, MCPError
+from ferrule import Client, MCPError, MCPServer, Server
 from ferrule.client.gateway.views import GatewayViews, View
 from ferrule.kernel.dispatch import TransportContext
 from tests.cli.gateway.support import Running, docs_server, names, running, served, write_file
+from tests.client.patience import patient_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -118,3 +119,82 @@ def test_a_principal_without_members_is_named_by_no_view() -> None:
     assert views.view_of(TransportContext("stdio")) is None
     with pytest.raises(ValueError, match="There is no view 'w'; there are v"):
         views.replace({"v": view}, "w")
+
+
+def with_methods_of_its_own(name: str, got: list[str]) -> Server[Any]:
+    """A legacy server with a tool, a task and a method of its own."""
+    server: Server[Any] = Server(name)
+    task = {"taskId": f"task-of-{name}", "status": "completed", "createdAt": "2026-01-01T00:00:00Z"}
+
+    def serve(method: str, result: dict[str, Any]) -> None:
+        async def handler(ctx: Any) -> Any:
+            got.append(f"{method} {name}")
+            return result
+
+        server.add_request_handler(method, handler, params_type=dict[str, Any], trusted=True)
+
+    serve("tools/list", {"tools": [{"name": "f", "inputSchema": {"type": "object"}}]})
+    serve("tasks/list", {"tasks": [{**task, "lastUpdatedAt": task["createdAt"], "ttl": 1000}]})
+    serve("tasks/result", {"content": [{"type": "text", "text": name}]})
+    serve(f"x/{name}", {"name": name})
+    return server
+
+
+@pytest.mark.parametrize("is_outer", [True, False])
+async def test_what_the_gateway_only_forwards_reaches_the_servers_of_the_view(is_outer: bool) -> None:
+    """Tasks and methods that the gateway knows nothing of; other handlers of the server in front are refused."""
+    got: list[str] = []
+    gateway = patient_gateway({name: with_methods_of_its_own(name, got) for name in "ab"}, mode="legacy")
+    views = GatewayViews(gateway, {"v": View("v", servers=frozenset({"a"}))}, default="v")
+    gateway.server.middleware.insert(0 if is_outer else len(gateway.server.middleware), views)
+
+    async def own(ctx: Any) -> Any:
+        return {"all": "servers"}
+
+    gateway.server.add_request_handler("x/front", own, params_type=dict[str, Any], trusted=True)
+    async with Client(gateway, mode="2025-11-25") as client:
+        assert [task["taskId"] for task in (await client.request("tasks/list", {}))["tasks"]] == ["task-of-a"]
+        assert (await client.request("x/a", {}))["name"] == "a"
+        await client.request("ping", {})
+        got.clear()
+        for method, code in {"x/b": -32601, "x/front": -32601}.items():
+            with pytest.raises(MCPError) as raised:
+                await client.request(method, {})
+            assert raised.value.code == code
+        # The server that is shown does not check the ids; the other is not asked.
+        await client.request("tasks/result", {"taskId": "task-of-b"})
+        assert got == ["tasks/result a"]
+
+
+def with_completion(name: str) -> MCPServer[Any]:
+    """A prompt and a template whose argument can be completed."""
+    app: MCPServer[Any] = MCPServer(name)
+
+    @app.prompt
+    def ask(a: Literal["one", "other"]) -> str:
+        return a
+
+    @app.resource(f"{name}://{{q}}")
+    def read(q: Literal["one", "other"]) -> str:
+        return q
+
+    return app
+
+
+async def test_a_completion_is_judged_by_the_type_of_its_reference() -> None:
+    """A reference with the members of both types is not taken for one to what the view shows."""
+    gateway = patient_gateway({name: with_completion(name) for name in "ab"})
+    views = GatewayViews(gateway, {"v": View("v", servers=frozenset({"a"}))}, default="v")
+    gateway.server.middleware.insert(0, views)
+    argument = {"name": "q", "value": "o"}
+    async with Client(gateway) as client:
+        shown = {"type": "ref/resource", "uri": "a://{q}"}
+        found = await client.request("completion/complete", {"ref": shown, "argument": argument})
+        assert found["completion"]["values"] == ["one", "other"]
+        for hidden in (
+            {"type": "ref/resource", "uri": "b://{q}"},
+            {"type": "ref/resource", "uri": "b://{q}", "name": "a_ask"},
+            {"type": "ref/prompt", "name": "b_ask", "uri": "a://{q}"},
+        ):
+            with pytest.raises(MCPError, match="Unknown reference"):
+                await client.request("completion/complete", {"ref": hidden, "argument": argument})

@@ -41,7 +41,7 @@ from ferrule.client.gateway.upstreams.list_cache import ListCache, digest_of
 from ferrule.client.gateway.upstreams.monitoring import Monitoring
 from ferrule.client.gateway.upstreams.settings import DEFAULT_SETTINGS, UpstreamSettings, settings_from
 from ferrule.client.gateway.upstreams.upstream import MOMENT_S, Upstream, UpstreamUnavailable
-from ferrule.client.gateway.views import GatewayViews
+from ferrule.client.gateway.views import GatewayViews, views_of
 from ferrule.client.supervision.feed import StatusFeed, StatusWatch
 from ferrule.client.supervision.policy import DEFAULT_POLICY, ReconnectPolicy
 from ferrule.client.supervision.supervisor import ConnectionSupervisor, Sleep
@@ -677,7 +677,7 @@ class Gateway:
         result = await builtin_set_level(replace(ctx, params=typed))
         sent = [
             _sends_level(upstream, upstream.proxy, ctx)
-            for upstream in self._up()
+            for upstream in _seen(ctx, self._up())
             if upstream.proxy is not None and upstream.proxy.server.logging
         ]
         with anyio.move_on_after(self.moment_s):
@@ -700,13 +700,19 @@ class Gateway:
             is_ours = ctx.server.get_request_handler(ctx.method) is not None
             if is_ours or not ctx.session.connection.initialize_accepted:
                 return await call_next(ctx)
-            return await forward_other(self._usable(), self._routes, ctx, call_next)
+            return await forward_other(_seen(ctx, self._usable()), self._routes, ctx, call_next)
         result = await call_next(ctx)
         if ctx.request_id is None:
-            for upstream in self._up():
+            for upstream in _seen(ctx, self._up()):
                 if upstream.proxy is not None:
                     upstream.post(partial(upstream.proxy.take_notification, ctx))
         return result
+
+
+def _seen(ctx: ServerRequestContext[Any], upstreams: list[Upstream]) -> list[Upstream]:
+    """Return those servers that the views of a request show."""
+    views = views_of(ctx)
+    return [each for each in upstreams if all(view.shows_server(each.name) for view in views)] if views else upstreams
 
 
 def _are_same(last: list[tuple[Upstream, RawList]], lists: list[tuple[Upstream, RawList]]) -> bool:

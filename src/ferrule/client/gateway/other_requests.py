@@ -76,9 +76,15 @@ def task_of(result: Any) -> str | None:
 
 
 async def forward_other(
-    upstreams: Iterable[Upstream], routes: GatewayRoutes, ctx: ServerRequestContext[Any], call_next: CallNext
+    upstreams: list[Upstream], routes: GatewayRoutes, ctx: ServerRequestContext[Any], call_next: CallNext
 ) -> Any:
     """Forward a request without a handler, and return its result.
+
+    Args:
+        upstreams: the servers that the sender may reach; no other is asked.
+        routes: knows the servers of tasks.
+        ctx: the request.
+        call_next: serves it where no server has its method.
 
     Raises:
         MCPError: no server has the method, or the one that has it answered with an error.
@@ -88,7 +94,7 @@ async def forward_other(
     task_id: Any = params.get("taskId") if is_mapping(params) else None
     is_task = ctx.method in _TASK_METHODS and isinstance(task_id, str)
     owner = routes.of_task(task_id) if is_task else None
-    if owner is not None and owner.is_usable:
+    if owner is not None and owner in upstreams:  # the server that made it may be hidden from the sender
         able = [owner]
     if not able:
         return await call_next(ctx)

@@ -1,8 +1,9 @@
 """Views of a gateway: parts of a gateway, each for some callers or at a path of its own.
 
 `GatewayViews` is a middleware of the gateway's server. In a view, lists have only what it shows, and what it does not
-show cannot be used: a call, a read or a subscription is answered as if there were no such thing. A caller whom some
-view names gets only views that name that caller, whatever path it uses.
+show cannot be used: a call, a read or a subscription is answered as if there were no such thing. Requests that the
+gateway has no handler for (tasks, methods of the servers themselves) reach only the servers of the view, as do
+notifications. A caller whom some view names gets only views that name that caller, whatever path it uses.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ferrule.protocol.errors import InvalidParams, MCPError, ResourceNotFound
+from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, ResourceNotFound
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
@@ -20,7 +21,7 @@ from ferrule.wire.jsonrpc import JsonRpcErrorCode
 if TYPE_CHECKING:
     from ferrule.kernel.server import CallNext, ServerRequestContext
 
-__all__ = ["MAX_VIEWS", "GatewayViews", "View", "ViewedGateway"]
+__all__ = ["MAX_VIEWS", "GatewayViews", "View", "ViewedGateway", "views_of"]
 
 MAX_VIEWS: Final = 200
 """GatewayViews of one gateway."""
@@ -39,6 +40,8 @@ _WITH_URI: Final = frozenset(
         "skills/get",
     }
 )
+_OF_THE_GATEWAY: Final = frozenset({"ping", "logging/setLevel", "subscriptions/listen"})
+"""Requests with a handler that name nothing of a server, or whose names are taken out of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,13 @@ class View:
     def names(self, principal: Any) -> bool:
         """Return whether it names a caller; a principal without these members is never named."""
         # A principal may be an object of the program's own verifier.
-        # A principal may be an object of the program's own verifier.
         subject, client = getattr(principal, "subject", None), getattr(principal, "client_id", None)
         scopes: Any = getattr(principal, "scopes", None) or ()  # as above
         return subject in self.subjects or client in self.clients or not self.scopes.isdisjoint(scopes)
+
+    def shows_server(self, server: str) -> bool:
+        """Return whether it shows a server."""
+        return self.servers is None or server in self.servers
 
     def shows(self, kind: str, server: str | None, name: str) -> bool:
         """Return whether it shows an item.
@@ -83,7 +89,7 @@ class View:
             server: the name of its server; ``None`` for what belongs to the gateway itself or to nobody known.
             name: its name or URI as clients see it.
         """
-        if server is None or (self.servers is not None and server not in self.servers):
+        if server is None or not self.shows_server(server):
             return False
         if kind != "tools":
             return True
@@ -190,7 +196,8 @@ class GatewayViews:
             return self._introduced(view, await call_next(ctx))
         if ctx.method in _LISTS:
             return await self._listed(view, ctx)
-        await self._check(view, ctx)
+        if ctx.request_id is not None:
+            await self._check(view, ctx)
         if ctx.method == "subscriptions/listen":
             ctx = self._listening(view, ctx)
         return await call_next(ctx)
@@ -214,9 +221,7 @@ class GatewayViews:
 
     async def _check(self, view: View, ctx: ServerRequestContext[Any]) -> None:
         """Refuse what the view does not show, as the gateway refuses what is not there."""
-        params: Any = ctx.params
-        if not is_mapping(params):
-            return
+        params: Any = ctx.params if is_mapping(ctx.params) else {}
         kind = _NAMED.get(ctx.method)
         if kind is not None:
             name: Any = params.get("name")
@@ -229,10 +234,15 @@ class GatewayViews:
                 raise ResourceNotFound(str(uri), code=ctx.revision.missing_resource_code)
         elif ctx.method == "completion/complete":
             reference: Any = params.get("ref")
-            named: Any = reference.get("name", reference.get("uri")) if is_mapping(reference) else None
-            what = "prompts" if is_mapping(reference) and "name" in reference else "resourceTemplates"
+            # By its type, as the gateway forwards it: a reference may have members of both.
+            is_prompt = is_mapping(reference) and reference.get("type") == "ref/prompt"
+            named: Any = reference.get("name" if is_prompt else "uri") if is_mapping(reference) else None
+            what = "prompts" if is_prompt else "resourceTemplates"
             if not isinstance(named, str) or not await self._shows(view, ctx, what, named):
-                raise InvalidParams(f"Unknown reference: {named!r}")
+                raise InvalidParams(f"Unknown reference: {str(named)[:200]!r}")
+        elif ctx.method not in _OF_THE_GATEWAY and ctx.server.get_request_handler(ctx.method) is not None:
+            # What has no handler is forwarded to the servers of the view; of another handler nothing is known.
+            raise MethodNotFound(ctx.method)
 
     async def _shows(self, view: View, ctx: ServerRequestContext[Any], kind: str, name: str) -> bool:
         owner = self._gateway.owner(kind, name)
@@ -252,6 +262,16 @@ class GatewayViews:
             return ctx
         kept = [uri for uri in uris if view.shows("resources", self._gateway.owner("resources", str(uri)), str(uri))]
         return replace(ctx, params={**params, "notifications": {**wanted, "resourceSubscriptions": kept}})
+
+
+def views_of(ctx: ServerRequestContext[Any]) -> list[View]:
+    """Return the views that a request is served in, wherever they stand in the middleware; none: it sees everything.
+
+    Raises:
+        MCPError: a view of its path is not for this caller.
+    """
+    found = [each.view_of(ctx.transport) for each in ctx.server.middleware if isinstance(each, GatewayViews)]
+    return [view for view in found if view is not None]
 
 
 def _list_methods(kind: str) -> tuple[str, ...]:
