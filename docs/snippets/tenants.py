@@ -33,7 +33,7 @@ MEMBERS = {("ada", "acme"), ("ada", "beta")}
 
 def member_of(principal, context):
     """The first label of the host, for members only: a host says where a request goes, not who may go there."""
-    tenant = context.headers.get("host", "").partition(".")[0]
+    tenant = (context.host or "").partition(".")[0]
     return tenant if (principal.subject, tenant) in MEMBERS else None
 
 
@@ -48,7 +48,7 @@ async def check(mode: str) -> None:
     from ferrule.auth import Principal
     from ferrule.transports.asgi.context import HttpContext
 
-    context = HttpContext(headers={"host": "acme.example.com"})
+    context = HttpContext(authority="acme.example.com")
     assert member_of(Principal("issuer", "ada"), context) == "acme"
     assert member_of(Principal("issuer", "eve"), context) is None
 

@@ -179,7 +179,7 @@ async def test_a_token_without_the_claim_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_where_a_tenant_is(tenant: Any, expected: str | None) -> None:
-    context = HttpContext(headers={"host": "ACME.example.com:8443"}, scope={"path": "/acme/mcp"})
+    context = HttpContext(headers={"host": "internal"}, authority="ACME.example.com:8443", scope={"path": "/acme/mcp"})
     principal = Principal("issuer", "ada", claims={"org": 7, "list": ["acme"]})
     assert tenant_reader(tenant)(principal, context) == expected
 

@@ -382,6 +382,34 @@ async def test_authenticate_refuses_with_its_challenge_on_both_spellings() -> No
         assert (await Call(app, verb, headers=legacy_headers("x")).run()).status == 401
 
 
+async def test_the_judged_host_is_that_of_handlers_and_hooks() -> None:
+    """Behind a trusted proxy that is what it forwards; the ``Host`` header of such a request is checked by nothing."""
+    seen: list[Any] = []
+
+    async def authenticate(context: HttpContext) -> object:
+        seen.append(context.host)
+        return "somebody"
+
+    async def look(ctx: Any, call_next: Any) -> Any:
+        seen.append(ctx.transport.host)
+        return await call_next(ctx)
+
+    for proxies, forwarded, expected in (
+        (["127.0.0.1"], {"host": "victim", "x-forwarded-host": "A.example:8443"}, "a.example"),
+        (["127.0.0.1"], {"host": "a.example"}, "a.example"),
+        (["10.0.0.1"], {"host": "A.example.", "x-forwarded-host": "victim"}, "a.example"),
+        ([], {"host": "a.example", "x-forwarded-host": "victim"}, "a.example"),
+    ):
+        steered = Steered()
+        steered.server.middleware.append(look)
+        app = steered.endpoint(authenticate=authenticate, allowed_hosts=["a.example"], trusted_proxies=proxies)
+        for _ in range(2):  # the second one is a pair of names that is known
+            seen.clear()
+            headers = {**modern_headers(good()), **forwarded}
+            answer = await Call(app, headers=headers, body=json.dumps(good()).encode()).run()
+            assert (answer.status, seen) == (200, [expected, expected])
+
+
 async def test_a_server_that_cannot_start_answers_503_without_details() -> None:
     """Nothing internal in any answer; the next request tries again."""
     from contextlib import asynccontextmanager

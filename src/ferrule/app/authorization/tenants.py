@@ -35,7 +35,7 @@ def tenant_reader(tenant: TenantOf) -> Callable[[Principal, HttpContext], str | 
     if place == "claim" and name:
         return lambda principal, context: _text(principal.claims.get(name))
     if tenant == "host":
-        return lambda principal, context: _host(context.headers.get("host", ""))
+        return lambda principal, context: context.host
     if tenant == "path":
         return lambda principal, context: context.path.strip("/").partition("/")[0] or None
     raise ValueError("tenant= is 'claim:NAME', 'host', 'path', or a function of the principal and the request")
@@ -59,11 +59,3 @@ def with_tenant(principal: Any, tenant: str | None) -> Any:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else str(value) if type(value) is int else None
-
-
-def _host(header: str) -> str | None:
-    """Return the name in a ``Host`` header, in lower case and without the port."""
-    name = header.strip().lower()
-    if name.startswith("["):  # an IPv6 address
-        return name.partition("]")[0] + "]"
-    return name.partition(":")[0].rstrip(".") or None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from ferrule.kernel.dispatch import TransportContext
+from ferrule.transports.asgi.security import split_host
 
 __all__ = ["HttpContext", "HttpRefusal", "HttpRefusing", "http_form_of", "raw_headers"]
 
@@ -18,6 +19,8 @@ class HttpContext(TransportContext):
         client: address and port of the socket's peer; ``None`` if the server does not supply it. Behind
             ``trusted_proxies`` the address that these forward, with port 0; behind another proxy the proxy's own.
         scope: the ASGI scope, as the server made it.
+        authority: host and port that the request was judged by: the ``Host`` header, or what a trusted proxy forwards
+            in its place; ``None`` without.
         session_id: id of the legacy session; ``None`` in the modern era and for ``initialize``.
         principal: the result of the endpoint's ``authenticate`` hook; ``None`` without a hook.
     """
@@ -27,6 +30,12 @@ class HttpContext(TransportContext):
     is_network: bool = field(default=True, kw_only=True)
     scope: Mapping[str, Any] = field(default_factory=dict[str, Any], kw_only=True)
     session_id: str | None = field(default=None, kw_only=True)
+    authority: str | None = field(default=None, kw_only=True)
+
+    @property
+    def host(self) -> str | None:
+        """The host name of ``authority``, in lower case, without port, brackets and final dot; ``None`` without."""
+        return None if self.authority is None else split_host(self.authority)[0] or None
 
     @property
     def path(self) -> str:

@@ -141,7 +141,9 @@ class HttpEndpoint(HttpGate):
             return
         host, origin = headers.get("host"), headers.get("origin")
         is_known = (host, origin) in self.security.known_pairs and origin is None and not self.security.reads_forwarded
-        if not is_known and not await self._admit(request, origin):
+        if is_known:
+            request.authority = host
+        elif not await self._admit(request, origin):
             return
         if scope["method"] != "POST":
             await self._serve_verb(request)

@@ -157,6 +157,7 @@ class HttpGate:
         if refusal is not None:
             await request.refuse(403, _INVALID, refusal)
             return False
+        request.authority = host
         if origin is not None:
             request.reply_headers = self.security.cors_headers(origin)
         if self.security.reads_forwarded:

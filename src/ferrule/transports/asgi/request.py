@@ -31,6 +31,7 @@ class IncomingRequest(Struct, eq=False):
         headers: lower-case name to value (Latin-1).
         reply_headers: headers of every response (CORS); ``None`` for none.
         principal: the result of the ``authenticate`` hook; ``None`` before it, and without one.
+        authority: host and port that were judged; ``None`` before.
     """
 
     scope: Mapping[str, Any]
@@ -39,6 +40,7 @@ class IncomingRequest(Struct, eq=False):
     headers: dict[str, str]
     reply_headers: RawHeaders | None = None
     principal: Any = None
+    authority: str | None = None
 
     def context(
         self, session_id: str | None = None, *, can_send_request: bool = False, kind: str = "http"
@@ -53,6 +55,7 @@ class IncomingRequest(Struct, eq=False):
             client=None if client is None else (client[0], client[1]),
             scope=self.scope,
             session_id=session_id,
+            authority=self.authority,
         )
 
     async def reply(self, status: int, body: bytes, headers: RawHeaders | None = None) -> None:

@@ -138,6 +138,7 @@ class SseEndpoint(HttpGate):
                 headers=headers,
                 client=None if client is None else (client[0], client[1]),
                 scope={**scope, "path": f"{prefix}{self._sse_path}"},
+                authority=request.authority,
             )
             if not await self._authenticate(request, entrance):
                 return
