@@ -10,6 +10,7 @@ import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.client.gateway.gateway import Gateway
+from ferrule.kernel.server import Server
 from ferrule.middleware import AccessRequest, Deny, NotAllowed, Policy
 from ferrule.protocol.errors import InvalidParams, ResourceNotFound
 from tests.app.support import LATEST, V1125, From, ask, call, text_of
@@ -325,3 +326,83 @@ async def test_a_task_of_a_tool_that_is_denied_now_does_not_exist(mode: str) -> 
                 await client.task(task_id).status()
             answers.append((refused.value.code, refused.value.message))
         assert answers[0] == answers[1]
+
+
+SPELLINGS = [
+    ("docs://private", "docs://%70rivat%65"),
+    ("docs://a!b", "docs://%61%21b"),
+    ("docs://a%2Fb", "docs://a%2fb"),
+    ("docs://a!b%2F", "docs://a%21b%2f"),
+    ("files://in/key", "files://in%2Fkey"),
+    ("files://in/%25", "files://in%2F%25"),
+    ("find://x?a=1&b=2", "find://x?b=%32&a=1"),
+    ("report://total", "report://t%6Ftal"),
+]
+
+
+def app_with_templates(*policies: Policy) -> MCPServer[Any]:
+    app: MCPServer[Any] = MCPServer("x", middleware=policies)
+
+    @app.resource("docs://{name}", guard_paths=False)
+    def doc(name: str) -> str:
+        return name
+
+    @app.resource("files://{+path}", guard_paths=False)
+    def file(path: str) -> str:
+        return path
+
+    @app.resource("find://x{?a,b}")
+    def search(a: str, b: str) -> str:
+        return a + b
+
+    @app.resource("report://total")
+    def total() -> str:
+        return "7"
+
+    return app
+
+
+@pytest.mark.parametrize(("name", "spelling"), SPELLINGS)
+@pytest.mark.parametrize("version", ERAS)
+async def test_every_spelling_of_a_uri_is_the_same_resource(version: str, name: str, spelling: str) -> None:
+    """A policy that names a resource holds however a client escapes its URI."""
+    asked: list[str] = []
+
+    def rule(request: AccessRequest) -> bool | None:
+        asked.append(request.name)
+        return False if request.name == name else None
+
+    app = app_with_templates(Policy(rule))
+    answers: list[Any] = []
+    for uri in (name, spelling):
+        assert (await ask(app_with_templates(), "resources/read", {"uri": uri}, version=version))["contents"]
+        with pytest.raises(ResourceNotFound) as refused:
+            await ask(app, "resources/read", {"uri": uri}, version=version)
+        answers.append((refused.value.code, refused.value.message, refused.value.data))
+    assert asked[0] == name
+    assert (answers[0], answers[1][2]) == ((*answers[1][:2], {"uri": name}), {"uri": spelling})
+
+
+async def test_a_subscription_under_another_spelling_is_refused() -> None:
+    app = app_with_templates(Policy(lambda request: request.name not in ("docs://private", "report://total")))
+    app.lowlevel.resource_updates = True
+    async with Client(app, mode=V1125) as client:
+        for uri in ("docs://%70rivate", "report://t%6Ftal"):
+            with pytest.raises(MCPError) as refused:
+                await client.request("resources/subscribe", {"uri": uri})
+            assert refused.value.message == "Resource not found"
+        await client.request("resources/subscribe", {"uri": "docs://open"})
+
+
+async def test_a_policy_of_plain_handlers_gets_the_normal_form() -> None:
+    """A server without components has no directory, and its handler may decode escapes."""
+    asked: list[str] = []
+    server: Server[Any] = Server("low", middleware=[Policy(lambda request: asked.append(request.name) or None)])
+
+    async def read(ctx: Any) -> Any:
+        return {"contents": []}
+
+    server.add_request_handler("resources/read", read)
+    async with Client(server) as client:
+        await client.request("resources/read", {"uri": "docs://%70rivate"})
+    assert set(asked) == {"docs://private"}

@@ -199,6 +199,34 @@ async def test_a_gateway_counts_in_a_store_of_the_quota(tmp_path: Path) -> None:
         await store.aclose()
 
 
+async def test_invented_names_and_spellings_of_a_uri_share_a_bucket() -> None:
+    """Otherwise a sender would multiply its quota by what it can make up."""
+    app = served(Quota(1, window_s=1000, per=("subject", "tool")))
+
+    @app.resource("docs://{name}")
+    def doc(name: str) -> str:
+        return name
+
+    @app.resource("report://total")
+    def total() -> str:
+        return "7"
+
+    async def codes(method: str, key: str, *names: str) -> list[int]:
+        found: list[int] = []
+        for name in names:
+            try:
+                await ask(app, method, {key: name})
+                found.append(0)
+            except MCPError as error:
+                found.append(error.code)
+        return found
+
+    assert await codes("tools/call", "name", "work", "other") == [0, 0]
+    assert await codes("tools/call", "name", "invented", "made up", "work") == [-32602, 429, 429]
+    assert await codes("resources/read", "uri", "docs://a", "docs://%61", "docs://b") == [0, 429, 429]
+    assert await codes("resources/read", "uri", "report://total", "report://t%6Ftal") == [0, 429]
+
+
 @pytest.mark.parametrize(
     "wrong", [{"limit": 0}, {"window_s": 0}, {"cost": -1}, {"per": ()}, {"per": "user"}, {"per": ("subject", "user")}]
 )

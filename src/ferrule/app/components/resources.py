@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from ferrule.app.signatures.shapes import kinds_of
 from ferrule.kernel.server import ServerRequestContext
 from ferrule.protocol.errors import InternalError, MCPError, ResourceNotFound
 from ferrule.wire.codec import Encoded, encode_str
+from ferrule.wire.faults import EncodeError
 from ferrule.wire.json_types import is_array, is_object
 from ferrule.wire.patterns import pattern
 from ferrule.wire.revisions import Revision
@@ -48,9 +49,12 @@ if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
     from ferrule.app.components.mount_path import MountPath
 
-__all__ = ["ResourceComponent", "ResourceSet", "is_safe_path"]
+__all__ = ["ResourceComponent", "ResourceSet", "canonical_uri", "is_safe_path"]
 
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_RESERVED_ESCAPE = pattern(r"%(?:2[134678ABCF]|3[ABDF]|40|5[BD])")
+_ESCAPES_KEPT: Final = ("", "/?#", "/?#&,;=")
+"""Reserved characters whose escapes stay in the canonical form of a URI, in the order in which they are tried."""
 _DRIVE = pattern(r"[A-Za-z]:")
 
 
@@ -109,6 +113,38 @@ class ResourceComponent(Component[ResourceOptions]):
             icons=options.icons,
             meta=options.meta,
         )
+
+
+def canonical_uri(uri: str, component: ResourceComponent, values: Mapping[str, MatchedValue]) -> str:
+    """Return one URI for all spellings for which a component is called with the same values.
+
+    It is the registered URI of a single resource. For a template it is the expansion, with reserved characters as
+    themselves where that does not change the values: ``docs://a!b`` also for ``docs://%61%21b``.
+
+    Args:
+        uri: the URI as requested.
+        component: the component that serves it.
+        values: the values of its variables.
+    """
+    template = component.template
+    if template is None:
+        return component.uri
+    try:
+        base = template.expand(values)
+    except EncodeError:  # a prefix that is also a list
+        base = ""
+    if template.match(base) != values:  # some expansions lose values, such as that of a prefix
+        base = normal_uri(uri)
+    for kept in _ESCAPES_KEPT if "%" in base else ():
+        made = _RESERVED_ESCAPE.sub(lambda found, kept=kept: _decoded_unless(kept, found[0]), base)
+        if made == base or template.match(made) == values:
+            return made
+    return base
+
+
+def _decoded_unless(kept: str, escape: str) -> str:
+    character = chr(int(escape[1:], 16))
+    return escape if character in kept else character
 
 
 class ResourceSet:

@@ -16,6 +16,7 @@ from ferrule.kernel.server import ServerRequestContext
 from ferrule.kernel.serving.members import MemberDirectory, MemberKind, ServedMember
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.json_types import is_list, is_mapping
+from ferrule.wire.uri_template import MAX_URI_CHARS, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.app.components.registry import ComponentRegistry
@@ -28,6 +29,7 @@ __all__ = [
     "client_of",
     "directory_of",
     "members_of",
+    "normal_name",
     "subject_of",
     "tenant_of",
 ]
@@ -62,7 +64,9 @@ class AccessRequest(Struct, frozen=True, kw_only=True, eq=False):
         action: ``"see"``: find it in a list, a search or a suggestion. ``"use"``: call, read, get, complete or
             subscribe to it.
         kind: ``"tool"``, ``"resource"``, ``"resource_template"`` or ``"prompt"``.
-        name: the name of a tool or prompt, the URI of a resource, the text of a template; as clients see it.
+        name: the name of a tool or prompt, the URI of a resource, the text of a template; as clients see it. All
+            spellings of a URI have one name: the registered URI, or for a template the one with as few escapes as
+            possible (RFC 3986, 6.2.2), in which letters outside ASCII are escaped.
         arguments: the arguments of the use, as the client has sent them and not yet checked; ``None`` for ``"see"``.
         method: the method of the request, such as ``tools/call``.
         annotations: the annotations of the member, such as ``{"readOnlyHint": True}``; empty where there are none.
@@ -188,6 +192,11 @@ def listened_uris(params: Mapping[str, Any]) -> Sequence[str]:
     return [uri for uri in uris if isinstance(uri, str)] if is_list(uris) else []
 
 
+def normal_name(kind: MemberKind, name: str) -> str:
+    """Return the name of a member that no directory finds; of a resource the normal form of its URI."""
+    return normal_uri(name) if kind == "resource" and len(name) <= MAX_URI_CHARS else name
+
+
 def directory_of(server: Server[Any]) -> MemberDirectory | None:
     """Return the directory of a server's members; ``None`` for one whose handlers were registered directly."""
     found = server.attachments.get(MemberDirectory)  # type: ignore[type-abstract]  # a protocol as a key
@@ -206,6 +215,8 @@ class _Components:
 
     async def find(self, ctx: ServerRequestContext[Any], kind: MemberKind, name: str, /) -> ServedMember | None:
         """See `MemberDirectory`."""
+        from ferrule.app.components.resources import canonical_uri
+
         app = self._app
         found: Any = None
         template: str | None = None
@@ -221,8 +232,9 @@ class _Components:
                 resources.templates.refresh()
             matched = resources.find(name, lambda guard: guard.is_visible(ctx))
             if matched is not None:
-                found = matched[0]
+                found, values = matched
                 template = found.uri if found.template is not None else None
+                name = canonical_uri(name, found, values)  # not the spelling, which the peer chooses
         if found is None or (found.guard is not None and not found.guard.is_visible(ctx)):
             return None
         return ServedMember(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ferrule.app.components.index import shown_name
 from ferrule.app.execution.running_task import current_task_id
-from ferrule.app.middleware.access import LISTS, AccessRequest, directory_of, listened_uris, members_of
+from ferrule.app.middleware.access import LISTS, AccessRequest, directory_of, listened_uris, members_of, normal_name
 from ferrule.app.results.result_plan import error_result
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.serving.members import (
@@ -214,7 +214,7 @@ class Policy:
             # A server behind a gateway would suggest similar names, which may be hidden here.
             if directory is not None and kind in ("tool", "prompt") and not self.dry_run:
                 self._raise_unknown(ctx, kind, name)
-            found = ServedMember(kind, name, {})
+            found = ServedMember(kind, normal_name(kind, name), {})
         members = [found]
         if found.template is not None:
             members.append(replace(found, kind="resource_template", name=found.template, template=None))

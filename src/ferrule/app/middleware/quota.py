@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from ferrule.app.execution.running_task import current_task_id
-from ferrule.app.middleware.access import AccessRequest, directory_of, members_of
+from ferrule.app.middleware.access import AccessRequest, directory_of, members_of, normal_name
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.builtin import LIMITED_METHODS, RateLimited, sender_of
 from ferrule.kernel.serving.members import ServedMember, current_verdict
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Quota", "QuotaExceeded", "QuotaPart", "Usage"]
 
 QuotaPart: TypeAlias = Literal["subject", "tenant", "tool", "client"]
-"""What a quota counts for. ``"tool"`` is the name of the tool or prompt, or the URI of the resource."""
+"""What a quota counts for. ``"tool"`` is the name of the tool or prompt, the URI of the resource, or the template that
+serves it."""
 
 _PARTS: Final = ("subject", "tenant", "tool", "client")
 
@@ -138,8 +139,8 @@ class Quota:
         # Middleware runs a second time around a task's body, whose request was counted before.
         if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
             return await call_next(ctx)
-        request = await _request_of(ctx)
-        key = self._key(ctx, request)
+        request, counted = await _request_of(ctx)
+        key = self._key(ctx, request, counted)
         is_later = self._rounds.may_be(ctx)
         if not is_later:
             await self._charge(ctx, key, request)
@@ -175,11 +176,11 @@ class Quota:
             verdict.reason = f"{tokens} of {self._limit} tokens per {', '.join(self._parts)}"
         raise QuotaExceeded(wait_s)
 
-    def _key(self, ctx: ServerRequestContext[Any], request: AccessRequest) -> str:
+    def _key(self, ctx: ServerRequestContext[Any], request: AccessRequest, counted: str) -> str:
         values = {
             "subject": request.subject,
             "tenant": request.tenant,
-            "tool": f"{request.kind} {request.name}",
+            "tool": counted,
             "client": request.client,
         }
         found = [f"{part} {sender_of(ctx) if values[part] is None else values[part]}" for part in self._parts]
@@ -187,11 +188,17 @@ class Quota:
         return "\n".join([f"tenant {request.tenant or ''}", *found])
 
 
-async def _request_of(ctx: ServerRequestContext[Any]) -> AccessRequest:
+async def _request_of(ctx: ServerRequestContext[Any]) -> tuple[AccessRequest, str]:
+    """Return the facts of a request, and the member that it counts for."""
     named = members_of(ctx)
     if not named:
-        return AccessRequest.of(ctx, ServedMember("tool", "", {}), {})
+        return AccessRequest.of(ctx, ServedMember("tool", "", {}), {}), ""
     kind, name, arguments = named[0]
     directory = directory_of(ctx.server)
     found = None if directory is None else await directory.find(ctx, kind, name)
-    return AccessRequest.of(ctx, found or ServedMember(kind, name, {}), arguments)
+    member = found or ServedMember(kind, normal_name(kind, name), {})
+    request = AccessRequest.of(ctx, member, arguments)
+    # A peer can invent names and URIs without end: with a bucket for each, they would multiply a quota.
+    if found is None and directory is not None and not (kind == "tool" and directory.is_search(name)):
+        return request, "unknown"
+    return request, f"{kind} {member.name if member.template is None else member.template}"
