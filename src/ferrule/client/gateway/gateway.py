@@ -629,6 +629,13 @@ class Gateway:
         uri: Any = ctx.params.get("uri")
         if not isinstance(uri, str):
             raise InvalidParams(f"Invalid params for {ctx.method}: a URI is text")
+        sent, uri = uri, self._routes.spelled(uri)  # as middleware has judged it
+        if uri != sent:
+            if self._routes.of_uri(uri) is None and ctx.server.get_request_handler("resources/list") is not None:
+                # The lists may not have been read yet, and a server may list another spelling.
+                await self._merged(replace(ctx, method="resources/list", params={}))
+                uri = self._routes.spelled(sent)
+            ctx = replace(ctx, params={**ctx.params, "uri": uri})
         owner = self._routes.of_uri(uri)
         if owner is not None:
             return await self._read(owner, ctx)
@@ -687,7 +694,7 @@ class Gateway:
 
     async def _listen(self, ctx: ServerRequestContext[Any]) -> Any:
         """Serve one stream of the changes of all servers."""
-        listener = UpstreamListener(ctx, self._routes.of_uri, self._background)
+        listener = UpstreamListener(ctx, self._routes, self._background)
         self._listeners.add(listener)
         try:
             return await listener.serve(self._up(), self.moment_s)

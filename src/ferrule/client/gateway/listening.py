@@ -7,7 +7,7 @@ A server that connects later is added then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,6 +16,7 @@ from ferrule.kernel.standard_methods import listen as builtin_listen
 from ferrule.protocol.errors import FerruleError
 
 if TYPE_CHECKING:
+    from ferrule.client.gateway.routes import GatewayRoutes
     from ferrule.client.gateway.upstreams.upstream import Upstream
     from ferrule.kernel.server import ServerRequestContext
     from ferrule.transports.background import Background
@@ -30,18 +31,18 @@ class UpstreamListener:
 
     Args:
         ctx: the request.
-        owner: returns the server that has a URI; ``None`` where it is unknown.
+        routes: knows the servers of URIs.
         background: runs the tasks.
     """
 
     def __init__(
         self,
         ctx: ServerRequestContext[Any],
-        owner: Callable[[str], Upstream | None],
+        routes: GatewayRoutes,
         background: Background,
     ) -> None:
         self._ctx = ctx
-        self._owner = owner
+        self._routes = routes
         self._background = background
         self._wanted = [str(uri) for uri in ctx.params.notifications.resource_subscriptions or ()]
         self._ended = anyio.Event()
@@ -59,7 +60,7 @@ class UpstreamListener:
 
     async def _hold(self, upstream: Upstream, done: anyio.Event) -> None:
         assert upstream.proxy is not None
-        uris = [uri for uri in self._wanted if self._owner(uri) in (None, upstream)]
+        uris = [self._routes.spelled(uri) for uri in self._wanted if self._routes.of_uri(uri) in (None, upstream)]
         if not upstream.proxy.server.resource_updates:
             uris = []
         try:

@@ -54,7 +54,10 @@ class GatewayMembers:
             return found
         methods = (_LIST_OF[kind], *(("resources/templates/list",) if kind == "resource" else ()))
         for method in methods:
-            if ctx.server.get_request_handler(method) is not None:
+            mark = f"{method} was read"
+            # Once for each request: one that names many resources would ask the servers as often.
+            if mark not in ctx.session.notes and ctx.server.get_request_handler(method) is not None:
+                ctx.session.notes |= {mark}
                 await self._gateway.merged_list(replace(ctx, method=method, params={}))
         return self._known(ctx, kind, name)
 
@@ -68,6 +71,8 @@ class GatewayMembers:
                 return ServedMember(kind, name, {"readOnlyHint": True})
             route = None if self._routes.is_open(f"{kind}s", name) else self._routes.of_name(f"{kind}s", name)
             return None if route is None else self._listed(ctx, *route, kind, name)
+        if kind == "resource":
+            name = self._routes.spelled(name)
         owner = self._routes.of_template(name) if kind == "resource_template" else self._routes.of_uri(name)
         if owner is None:
             return None

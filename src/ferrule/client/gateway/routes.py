@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule.client.gateway.pages import LISTS, RawList, once_each
 from ferrule.client.groups.names import NameBook, UriBook
 from ferrule.wire.json_types import is_list, is_mapping
-from ferrule.wire.uri_template import UriTemplate, first_match
+from ferrule.wire.uri_template import MAX_URI_CHARS, UriTemplate, first_match, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.client.config_settings import ServerSettings
@@ -80,6 +80,7 @@ class GatewayRoutes:
         }
         self._templates = []
         self._listed: frozenset[str] = frozenset()
+        self._spellings: dict[str, dict[str, str]] = {}
 
     # -- lists ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +97,9 @@ class GatewayRoutes:
         kept = self._uris[key].merge([(up.name, made.items) for up, made in found], lambda item: str(item[name]))
         if key == "skills":
             kept = [(server, item) for server, item in kept if self._claims(server, item)]
+        if key in ("resources", "skills"):
+            uris = [str(item[name]) for _, item in reversed(kept)]
+            self._spellings[key] = {normal: uri for uri in uris if (normal := _normal(uri)) != uri}
         if key == "resourceTemplates":
             self._templates = [(_compiled(item[name]), item[name], self._upstreams[server]) for server, item in kept]
         return RawList([item for _, item in kept], rest)
@@ -158,8 +162,19 @@ class GatewayRoutes:
         own = found[1] if tools is None or kind != "tools" else tools.own_name(found[1])
         return None if own is None else (upstream, own)
 
+    def spelled(self, uri: str) -> str:
+        """Return a URI as a server has listed it, however it is spelled; in the normal form if none has listed it.
+
+        Middleware judges this form, and it is what the server gets.
+        """
+        if self._uris["resources"].owner(uri) is not None or self._uris["skills"].owner(uri) is not None:
+            return uri
+        normal = _normal(uri)
+        return next((found[normal] for found in self._spellings.values() if normal in found), normal)
+
     def of_uri(self, uri: str) -> Upstream | None:
         """Return the server of a URI by the last lists, or by a template; ``None`` if it is unknown."""
+        uri = self.spelled(uri)
         name = self._uris["resources"].owner(uri) or self._uris["skills"].owner(uri)
         owner = self._upstreams.get(name) if name is not None else None
         if owner is None:
@@ -174,7 +189,7 @@ class GatewayRoutes:
 
     def template_of(self, uri: str) -> str | None:
         """Return the listed template that matches a URI; ``None`` if none does."""
-        found = first_match([template for template, _, _ in self._templates if template], uri)
+        found = first_match([template for template, _, _ in self._templates if template], self.spelled(uri))
         if found is None:
             return None
         return next(text for template, text, _ in self._templates if template is found[0])
@@ -206,6 +221,10 @@ def _shortest_hint(rests: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     hints = [rest.get("ttlMs") for rest in rests]
     known = [hint for hint in hints if isinstance(hint, int)]
     return {"ttlMs": min(known)} if known and len(known) == len(hints) else {}
+
+
+def _normal(uri: str) -> str:
+    return normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
 
 
 def _compiled(template: str) -> UriTemplate | None:
