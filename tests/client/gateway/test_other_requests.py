@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ferrule import Client, MCPError, MCPServer, Server
-from ferrule.client.gateway.other_requests import task_of
+from ferrule.client.gateway import other_requests
+from ferrule.client.gateway.other_requests import GatewayTasks, task_of
+from ferrule.client.gateway.upstreams.settings import UpstreamSettings
+from ferrule.client.gateway.upstreams.upstream import Upstream
 from ferrule.extensions.tasks import Tasks
 from ferrule.wire.codec import Encoded, encode
+from tests.cli.gateway.support import running, served, write_file
 from tests.client.patience import patient_gateway
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +43,72 @@ async def test_a_task_is_asked_for_at_the_server_that_made_it(era: str) -> None:
     async with Client(gateway, mode=era) as client:
         tasks = [await client.start_tool(f"{name}_work", {"what": "it"}) for name in ("one", "two")]
         assert [(await task.result()).text for task in reversed(tasks)] == ["two did it", "one did it"]
+
+
+TOKENS = {"token-of-ada": "ada", "token-of-bob": "bob"}
+WANTED: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_task_is_known_to_its_caller_alone(tmp_path: Path, era: str) -> None:
+    """The server behind sees one client for all of them."""
+    async with served(with_tasks("one")) as (one,):
+        path = write_file(tmp_path / "mcp.json", {"one": {"url": one}}, auth={"tokens": TOKENS})
+        async with (
+            running(path, mode=era) as gateway,
+            gateway.client(auth="token-of-ada", mode=era, **WANTED) as ada,
+            gateway.client(auth="token-of-bob", mode=era, **WANTED) as bob,
+        ):
+            task = await ada.start_tool("one_work", {"what": "it"})
+            assert (await task.result()).text == "one did it"
+            named = {"taskId": task.task_id}
+            is_legacy = era == "2025-11-25"
+            for method in ("tasks/get", "tasks/cancel", "tasks/result" if is_legacy else "tasks/update"):
+                # A modern client names the task in a header, too, which is text.
+                for params in (named, {"taskId": "nothing"}, *([{"taskId": [task.task_id]}] if is_legacy else [])):
+                    with pytest.raises(MCPError, match="There is no such task"):
+                        await bob.request(method, {"inputResponses": {}, **params})
+            assert (await ada.request("tasks/get", named))["status"] == "completed"
+            if is_legacy:
+                assert [each["taskId"] for each in (await ada.request("tasks/list", {}))["tasks"]] == [task.task_id]
+                assert (await bob.request("tasks/list", {}))["tasks"] == []
+
+
+async def test_a_task_of_a_tool_that_a_view_does_not_show_is_unknown_there(tmp_path: Path) -> None:
+    """Also to the caller that began it on another path."""
+    async with served(with_tasks("one")) as (one,):
+        views = {"less": {"excludeTools": ["one_work"]}, "more": {}}
+        path = write_file(tmp_path / "mcp.json", {"one": {"url": one}}, views=views)
+        async with (
+            running(path) as gateway,
+            gateway.client() as client,
+            gateway.client("less", **WANTED) as less,
+            gateway.client("more", **WANTED) as more,
+        ):
+            task = await client.start_tool("one_work", {"what": "it"})
+            await task.result()
+            assert (await more.request("tasks/get", {"taskId": task.task_id}))["status"] == "completed"
+            with pytest.raises(MCPError, match="There is no such task"):
+                await less.request("tasks/get", {"taskId": task.task_id})
+
+
+def test_tasks_that_are_not_known_belong_to_callers_that_nobody_tells_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or are left to a server that gets credentials of each caller. The oldest are forgotten."""
+    monkeypatch.setattr(other_requests, "MAX_TASKS", 2)
+
+    def sender(principal: Any) -> Any:
+        return SimpleNamespace(transport=SimpleNamespace(principal=principal), server=SimpleNamespace(middleware=[]))
+
+    shared, own = (Upstream(name, name, None, UpstreamSettings(is_per_user=name == "own")) for name in ("all", "own"))
+    tasks = GatewayTasks()
+    assert tasks.shows(sender(None), shared, "t")
+    assert not tasks.shows(sender("ada"), shared, "t")
+    assert tasks.shows(sender("ada"), own, "t")
+    for number in range(3):
+        tasks.begin(sender("ada"), shared, f"t{number}", "work")
+    assert [tasks.shows(sender("ada"), shared, f"t{number}") for number in range(3)] == [False, True, True]
+    assert not tasks.shows(sender(None), shared, "t2")
+    assert not tasks.shows(sender("bob"), shared, "t2")
 
 
 async def test_a_task_of_an_earlier_gateway_is_found() -> None:

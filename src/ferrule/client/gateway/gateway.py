@@ -31,7 +31,13 @@ from ferrule.client.config import read_target
 from ferrule.client.gateway.backend_sessions import party_of
 from ferrule.client.gateway.listening import UpstreamListener
 from ferrule.client.gateway.members import GatewayMembers
-from ferrule.client.gateway.other_requests import NAMED_TASK_METHODS, forward_other, other_capabilities, task_of
+from ferrule.client.gateway.other_requests import (
+    NAMED_TASK_METHODS,
+    GatewayTasks,
+    forward_other,
+    other_capabilities,
+    task_of,
+)
 from ferrule.client.gateway.pages import LISTS, RawList
 from ferrule.client.gateway.plain.tools import GatewayTools
 from ferrule.client.gateway.proxy import METHODS_OF_KINDS, Proxy, proxy
@@ -193,6 +199,7 @@ class Gateway:
         for label, entry in entries.servers.items():
             self.upstreams[label] = self._make(label, entry, given.get(label, DEFAULT_SETTINGS))
         self._routes = GatewayRoutes(self.upstreams)
+        self._tasks = GatewayTasks()
         self._plain = GatewayTools(self.server, self._routes, own, self.is_own_tool)
         if options.get("fast_path", True) and os.environ.get("FERRULE_FAST_PATH") != "0":
             self.server.attachments[FastTools] = self._plain  # type: ignore[type-abstract]
@@ -607,6 +614,7 @@ class Gateway:
                 made = task_of(result)
                 if made is not None:
                     self._routes.remember_task(made, upstream)
+                    self._tasks.begin(ctx, upstream, made, name)
             return result
         except UpstreamUnavailable as error:
             if not is_call:
@@ -707,7 +715,7 @@ class Gateway:
             is_ours = ctx.server.get_request_handler(ctx.method) is not None
             if is_ours or not ctx.session.connection.initialize_accepted:
                 return await call_next(ctx)
-            return await forward_other(_seen(ctx, self._usable()), self._routes, ctx, call_next)
+            return await forward_other(_seen(ctx, self._usable()), self._routes, self._tasks, ctx, call_next)
         result = await call_next(ctx)
         if ctx.request_id is None:
             for upstream in _seen(ctx, self._up()):
