@@ -178,5 +178,7 @@ def test_every_command_on_the_pages_exists_with_its_options(page: str) -> None:
     for line in lines:
         words = [word for word in shlex.split(line.partition(" | ")[0], comments=True) if word != ">"]
         found = load_command(words[1])
+        if isinstance(found, click.Group):
+            found = found.commands[words[2]]
         known = {option for param in found.params for option in (*param.opts, *param.secondary_opts)}
         assert {word.split("=")[0] for word in words[2:] if word.startswith("-")} <= known, line

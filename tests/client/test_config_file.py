@@ -65,7 +65,7 @@ def test_comments_commas_marks_and_spellings_are_taken(tmp_path: Path, name: str
     assert (one.known_as, two.known_as) == ("one", "two")
     from_command_line = read_group(str(path))
     assert from_command_line is not None
-    assert dict(from_command_line[1]) == {"one": one, "two": two}
+    assert dict(from_command_line[1].servers) == {"one": one, "two": two}
     assert cast("Any", Client(path)).servers["two"].client.label == "two"
 
 

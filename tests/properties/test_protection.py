@@ -400,6 +400,7 @@ OWNERS = {
     "ferrule.client.fast_path.direct": "plain calls of the same",
     "ferrule.testing": "test carriers in the same process",
     "ferrule.transports.stdio.server": "the peer started this process",
+    "ferrule.transports.byte_streams": "a stream that the program hands over, or a socket that its user alone can open",
     "ferrule.transports.asgi": "behind HttpGate",
     "ferrule.transports.sse.server": "behind HttpGate",
     "ferrule.kernel": "the drivers themselves",

@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 _LEFT_OUT: Final[Mapping[str, Any]] = {"include": (), "exclude": (), "as_task": False}
 """Parameters of the commands of ``ferrule`` without a meaning here: for descriptions of APIs, and for a server that
 outlives the command."""
-_PLACES: Final = frozenset({"target", "headers", "token", "oauth", "config", "env", "env_files", *_LEFT_OUT})
+_PLACES: Final = frozenset({"target", "server", "headers", "token", "oauth", "config", "env", "env_files", *_LEFT_OUT})
 """The same, and those that choose a server or reach one over HTTP."""
 
 

@@ -47,7 +47,7 @@ def test_what_changed(old: Path, change: tuple[str, str], status: int, words: st
 
 def test_a_stricter_build_and_json(old: Path) -> None:
     """``--fail-on wording`` fails for any change."""
-    (old / "s.py").write_text(OLD.replace("'''Find.'''", "'''Look.'''"), encoding="utf-8")
+    (old / "s.py").write_text(OLD.replace("'''Find.'''", "'''Look for it.'''"), encoding="utf-8")
     assert ferrule("diff", "old.json", "s.py", "--fail-on", "wording", cwd=old).returncode == 1
     found = json.loads(ferrule("diff", "old.json", "s.py", "-o", "json", cwd=old).stdout)
     assert found["counts"] == {"breaking": 0, "compatible": 0, "wording": 1}

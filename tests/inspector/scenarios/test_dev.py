@@ -68,12 +68,6 @@ def test_a_configuration_names_a_server(tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     entry = {"command": sys.executable, "args": [str(WORKSHOP)], "env": {"SECRET": "hush"}}
     config.write_text(json.dumps({"mcpServers": {"bench": entry, "other": {"command": "nothing"}}}))
-    process = subprocess.run(
-        [sys.executable, "-m", "ferrule", "dev", "--config", str(config), "--no-open"],
-        capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert process.returncode == 2
-    assert "bench, other" in process.stderr
     with developing(f"{config}:bench") as running:
         assert connection(running, "open")["server"]["name"] == "workshop"
         running.job("a", "call", tool="add", arguments={"a": 1})
@@ -131,7 +125,7 @@ def test_a_server_that_fails_is_quoted_and_tried_again(tmp_path: Path, browser: 
     path = tmp_path / "small.py"
     path.write_text("from ferrule import MCPServer\n\nraise SystemExit('no brass today')\n")
     with developing(path) as running, watching(browser, running.url) as watched:
-        banner = watched.page.locator(".banner.bad")
+        banner = watched.page.locator("#failed")
         banner.wait_for()
         assert "no brass today" in banner.inner_text()
         watched.shoot("no-connection")

@@ -215,7 +215,8 @@ if (!hasToken()) {
 } else {
   makeTabs();
   messagesPanel(byId("messages"), sessionActions(() => { byId("tab-session").hidden = false; show("session"); }));
-  byId("messages").before(divider("messages", { isAfter: true }));
+  // In a landmark of its own, since it stands between two of them.
+  byId("messages").before(h("section", { class: "between", "aria-label": "Width of the panes" }, divider("messages", { isAfter: true })));
   byId("reconnect").before(paneToggle("list", "List"), paneToggle("messages", "Messages"));
   startPanes();
   serversBar(byId("servers"));

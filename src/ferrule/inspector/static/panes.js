@@ -57,7 +57,7 @@ export function divider(name, { isAfter = false } = {}) {
   const made = h("div", { class: "divider", "data-pane": name, role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": label,
     "aria-valuemin": least, "aria-valuemax": most, "aria-valuenow": widthOf(name), title: "drag; double-click for the width at first" });
   const sign = isAfter ? -1 : 1; // a pane after the divider grows to the left
-  const pane = () => (isAfter ? made.nextElementSibling : made.previousElementSibling);
+  const pane = () => (isAfter ? made.parentElement.nextElementSibling : made.previousElementSibling);
   made.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     event.preventDefault();
