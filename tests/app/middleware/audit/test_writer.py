@@ -6,10 +6,12 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule.app.middleware.audit.chain import Chain, check_chains
@@ -80,6 +82,27 @@ async def test_what_has_no_room_is_counted_in_the_next_record() -> None:
     await writer.write(record(5))
     assert sink.numbers == ["0", "1", "5"]
     assert [each.get("lost", 0) for each in sink.records] == [0, 0, 3]
+
+
+async def test_a_record_without_room_is_not_written_though_the_sink_works() -> None:
+    """A slow sink: who waits for this record is not answered as if it were kept."""
+    sink, begun, ends = Sink(), threading.Event(), threading.Event()
+
+    def slow(found: Mapping[str, Any]) -> None:
+        begun.set()
+        assert ends.wait(30)
+        sink.write(found, b"")
+
+    writer = AuditWriter(slow, None, max_queued=1)
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.write, record(0))
+        assert await anyio.to_thread.run_sync(begun.wait, 30)
+        with pytest.raises(SinkFailed, match="too many"):
+            await writer.write(record(1))
+        ends.set()
+    await writer.write(record(2))
+    assert sink.numbers == ["0", "2"]
+    assert sink.records[1]["lost"] == 1
 
 
 def test_records_without_an_answer_are_written_by_a_thread_that_ends() -> None:

@@ -62,6 +62,7 @@ class AuditWriter:
         self._chain = chain
         self._max_queued = max_queued
         self._waiting: deque[_Waiting] = deque()
+        self._adding = threading.Lock()
         self._turn = threading.Lock()
         self._start = threading.Lock()
         self._arrived = threading.Event()
@@ -76,9 +77,10 @@ class AuditWriter:
         """Write one record, and those before it that the sink has not taken.
 
         Raises:
-            SinkFailed: the sink has not taken it; it waits for the next attempt, if there is room.
+            SinkFailed: the sink has not taken it, and it waits for the next attempt; or there was no room for it.
         """
-        self._put(record)
+        if not self._put(record):
+            raise SinkFailed("too many records wait")
         await self.retry()
 
     async def retry(self) -> None:
@@ -119,12 +121,15 @@ class AuditWriter:
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
-    def _put(self, record: AuditRecord) -> None:
-        if len(self._waiting) >= self._max_queued:
-            self.lost += 1
-            return
-        self._waiting.append(_Waiting(record, self.lost))
-        self.lost = 0
+    def _put(self, record: AuditRecord) -> bool:
+        """Add a record to those that wait, or count it as lost; return whether there was room."""
+        with self._adding:  # requests end in several threads
+            if len(self._waiting) >= self._max_queued:
+                self.lost += 1
+                return False
+            self._waiting.append(_Waiting(record, self.lost))
+            self.lost = 0
+            return True
 
     def _serve(self) -> None:
         while True:
