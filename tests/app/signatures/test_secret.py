@@ -95,6 +95,34 @@ async def test_secrets_anywhere_in_the_arguments(caplog: pytest.LogCaptureFixtur
     assert "at least 4" in answers[2] or ">= 4" in answers[2]
 
 
+def test_prompts_and_resources_have_no_secrets() -> None:
+    """No schema says it of their arguments, and URIs are written everywhere."""
+    app: MCPServer[Any] = MCPServer("x")
+    with pytest.raises(SignatureError, match=r"pin.*cannot have a secret"):
+
+        @app.prompt
+        def ask(pin: Secret[str]) -> str:
+            return ""
+
+    with pytest.raises(SignatureError, match="cannot have a secret"):
+
+        @app.resource("account://{pin}")
+        def account(pin: Secret[str] | None) -> str:
+            return ""
+
+    def later(pin: str) -> str:
+        return ""
+
+    later.__annotations__["pin"] = "Later"
+    app.prompt(later)
+    globals()["Later"] = Secret[str]
+    try:
+        with pytest.raises(SignatureError, match="cannot have a secret"):
+            app.check()
+    finally:
+        del globals()["Later"]
+
+
 @pytest.mark.anyio
 async def test_a_secret_is_no_result() -> None:
     app: MCPServer[Any] = MCPServer("x")

@@ -99,7 +99,7 @@ class PromptSet:
             SignatureError: the function cannot be served.
             RegistrationError: the name is taken or empty.
         """
-        spec = compile_function(function)
+        spec = compile_function(function, allows_secrets=False)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a prompt; return a list of messages", function=spec.name)
         name = spec.name if options.name is None else options.name

@@ -194,7 +194,7 @@ class ResourceSet:
             SignatureError: its parameters are not the template's variables.
             RegistrationError: the URI is malformed or taken.
         """
-        spec = compile_function(function)
+        spec = compile_function(function, allows_secrets=False)
         if spec.kind not in ("sync", "async"):
             raise SignatureError("a generator cannot be a resource; return the contents", function=spec.name)
         if not _SCHEME.match(uri):

@@ -27,7 +27,7 @@ from ferrule.app.signatures.introspection import (
     declaration_of,
     remember_callers,
 )
-from ferrule.app.signatures.shapes import FieldShape, decode_hook
+from ferrule.app.signatures.shapes import FieldShape, decode_hook, is_secret_shape
 
 __all__ = ["FunctionSpec", "SchemaMode", "compile_function"]
 
@@ -40,6 +40,10 @@ INJECTED = "__ferrule_injected__"
 DEPENDENCY = "__ferrule_dependency__"
 """A default or an ``Annotated`` note with this attribute is resolved by the server, not sent by a client."""
 
+_NO_SECRET = (
+    "a prompt or a resource cannot have a secret: its arguments and URIs are written to logs and audits; take it as an "
+    "argument of a tool, or as a setting"
+)
 _SIMPLE = frozenset({str, int, float, bool})
 _IMMUTABLE = (str, int, float, bool, bytes, type(None), enum.Enum)
 
@@ -62,6 +66,7 @@ class FunctionSpec:
         dependencies: by parameter name, the marker of its dependency.
         context_parameter: the name of the parameter for the `Context`; ``None`` without one.
         runner: calls the function with its dependencies; set by `ferrule.app.execution.invoke`.
+        allows_secrets: whether a parameter may be a `Secret`.
         takes_keywords: whether arguments beyond the parameters are passed on (only with a schema of the author's own).
     """
 
@@ -71,6 +76,7 @@ class FunctionSpec:
         "_descriptions",
         "_positional",
         "_struct",
+        "allows_secrets",
         "bind",
         "context_parameter",
         "dependencies",
@@ -89,7 +95,8 @@ class FunctionSpec:
     bind: Callable[[Mapping[str, Any] | None], dict[str, Any]]
     """Converts arguments to keyword arguments of the function, without the injected ones. Raises `InvalidArguments`."""
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, *, allows_secrets: bool = True) -> None:
+        self.allows_secrets = allows_secrets
         self._declaration: Declaration | None = declaration
         self._struct: type[msgspec.Struct] | None = None
         self._descriptions: dict[str, str] | None = None
@@ -153,6 +160,8 @@ class FunctionSpec:
             else:
                 try:
                     self.parameters.append(self._parameter(raw))
+                    if not self.allows_secrets and is_secret_shape(self.parameters[-1].shape):
+                        raise SignatureError(_NO_SECRET)
                 except SignatureError as error:
                     raise SignatureError(error.reason, function=self.name, parameter=raw.name) from error
                 except NameError as error:
@@ -289,12 +298,15 @@ class FunctionSpec:
         return function_schema(self.parameters, self.parameter_descriptions(), mode)
 
 
-def compile_function(function: Callable[..., Any], *, allow_keywords: bool = False) -> FunctionSpec:
+def compile_function(
+    function: Callable[..., Any], *, allow_keywords: bool = False, allows_secrets: bool = True
+) -> FunctionSpec:
     """Return the compiled form of a function.
 
     Args:
         function: any callable; it is not changed.
         allow_keywords: accept ``**name``, for components whose schema the author wrote.
+        allows_secrets: whether a parameter may be a `Secret`; only arguments of tools have a schema that says it.
 
     Raises:
         SignatureError: it has ``*args`` (or ``**kwargs``), a parameter's type has no JSON form, or it is an unbound
@@ -303,7 +315,7 @@ def compile_function(function: Callable[..., Any], *, allow_keywords: bool = Fal
     declaration = declaration_of(function)
     if declaration.parameters and declaration.parameters[0].name in ("self", "cls"):
         _check_bound(function, declaration.parameters[0])
-    spec = FunctionSpec(declaration)
+    spec = FunctionSpec(declaration, allows_secrets=allows_secrets)
     if spec.takes_keywords and not allow_keywords:
         raise SignatureError(
             "**kwargs cannot be described to a client; name the parameters, take a dict, or give input_schema=",
