@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.protocol.secret_forms import MASK, SecretTools, is_secret_name, mask_secrets, secret_in
+from ferrule.protocol.secret_forms import MASK, SecretTools, is_secret_name, mask_secrets, secret_arguments, secret_in
 
 PARTS = {
     "a token of GitHub": "ghp_" + "aB3" * 12,
@@ -114,3 +114,58 @@ def test_messages_without_the_secret_arguments_of_tools() -> None:
     for other in ({"name": "other", "arguments": {"pin": "1"}}, {"name": "sign_in"}, {"arguments": {}}, None):
         assert secrets.masked_call(other) == other
     assert params["arguments"]["pin"] == "1234"
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        ({"properties": {"c": {"$ref": "#/definitions/C"}}, "definitions": {"C": {"writeOnly": True}}}, {"c"}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"pw": {"writeOnly": True}, "n": {}}}}}, {"pw"}),
+        ({"allOf": [{"properties": {"pw": {"format": "password"}}}]}, {"pw"}),
+        ({"anyOf": [{"oneOf": [{"properties": {"pw": {"writeOnly": True}}}]}, {"properties": {"n": {}}}]}, {"pw"}),
+        ({"then": {"properties": {"pw": {"writeOnly": True}}}}, {"pw"}),
+        ({"properties": {"a": {"$ref": "#/properties/b~1c"}, "b/c": {"writeOnly": True}, "n": {}}}, {"a", "b/c"}),
+        ({"properties": {"a": {"$ref": "#/allOf/0"}}, "allOf": [{"writeOnly": True}]}, {"a"}),
+        ({"properties": {"a": {"$ref": "#/$defs/x%20y"}}, "$defs": {"x y": {"writeOnly": True}}}, {"a"}),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/gone"}, "b": {"$ref": "https://x.example/s.json"}, "n": {}}},
+            {"a", "b"},
+        ),
+        ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"items": {"$ref": "#/$defs/A"}}}}, set()),
+        ({"$ref": "#", "properties": {"n": {}}}, set()),
+        ({"properties": {"n": {"type": "string"}}, "additionalProperties": False}, set()),
+        (None, set()),
+        (True, set()),
+    ],
+)
+def test_secret_arguments(schema: Any, names: set[str]) -> None:
+    """Wherever JSON Schema lets a part of a schema stand; a reference to nothing counts as secret."""
+    assert secret_arguments(schema) == names
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/gone"},
+        {"allOf": [{"$ref": "other.json"}]},
+        {"additionalProperties": {"writeOnly": True}},
+        {"patternProperties": {"^pw": {"format": "password"}}},
+    ],
+)
+def test_secret_arguments_without_names(schema: Any) -> None:
+    found = secret_arguments(schema)
+    assert found
+    assert "anything" in found
+    secrets = SecretTools()
+    secrets.learn([{"name": "t", "inputSchema": schema}])
+    assert secrets.masked_call({"name": "t", "arguments": {"a": 1}})["arguments"] == {"a": MASK}
+
+
+def test_a_search_for_secrets_is_bounded() -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(5000):
+        deep = {"items": deep}
+    wide = {"properties": {f"p{number}": {"anyOf": [{}] * 100} for number in range(200)}}
+    assert secret_arguments({"properties": {"a": deep, "n": {}}}) == {"a"}
+    assert "p0" not in secret_arguments(wide)
+    assert "p199" in secret_arguments(wide)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ferrule.wire.json_types import is_list, is_mapping
 from ferrule.wire.patterns import pattern
@@ -33,13 +34,21 @@ _FORMS: Final = (
 )
 _PLACEHOLDER: Final = pattern(r"(?i)(.)\1{7}|example|your[-_]|placeholder|redacted|1234567890|dummy")
 _NAME: Final = pattern(
-    r"(?i)(?:.*[-_.])?(?:password|passwd|passphrase|secret|token|api_?-?key|apikey|access_?-?key|private_?-?key"
+    r"(?i)(?:.*[-_.])?(?:password|passwd|passphrase|pwd|pin|secret|token|api_?-?key|apikey|access_?-?key|private_?-?key"
     r"|credentials?|authorization|cookie)"
 )
 _NOT_SECRET: Final = pattern(
     r"(?i)(?:.*[-_.])?(?:page|next|progress|continuation|sync|max|num|count|input|output)[-_]?tokens?"
 )
-_WORD_BREAK: Final = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_BREAK: Final = pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_MAX_PARTS: Final = 10_000
+_MAX_DEPTH: Final = 100
+_NOWHERE: Final = object()
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_BY_NAME: Final = frozenset({"dependentSchemas", "dependencies"})
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "if", "then", "else", *sorted(_BY_NAME))
+_UNNAMED: Final = ("additionalProperties", "patternProperties", "unevaluatedProperties")
+_NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 
 
 def secret_in(text: str) -> str | None:
@@ -86,28 +95,88 @@ def mask_secrets(value: Any, *, depth: int = 100) -> Any:
 
 
 def secret_arguments(schema: Any) -> frozenset[str]:
-    """Return the names of the arguments that are secret by their schema, or have a part that is."""
-    properties: Any = schema.get("properties") if is_mapping(schema) else None
-    if not is_mapping(properties):
-        return frozenset()
-    defs: Any = schema.get("$defs")
-    shared: Mapping[str, Any] = defs if is_mapping(defs) else {}
-    return frozenset(str(name) for name, part in properties.items() if _is_secret(part, shared, set()))
+    """Return the names of the arguments that are secret by their schema, or have a part that is.
+
+    References to a place of the same schema are followed. One to elsewhere, or to nothing, counts as secret; so does
+    what is left of a schema of more than 10,000 parts, or deeper than 100. If that concerns arguments whose names are
+    not known, every name is in the set.
+    """
+    return _Search(schema).arguments()
 
 
-def _is_secret(schema: Any, defs: Mapping[str, Any], seen: set[str]) -> bool:
-    if is_list(schema):
-        return any(_is_secret(each, defs, seen) for each in schema)
-    if not is_mapping(schema):
-        return False
-    if schema.get("writeOnly") is True or schema.get("format") == "password":
+class _EveryName(frozenset[str]):
+    """Has every name in it."""
+
+    def __contains__(self, name: object) -> bool:
         return True
-    target: Any = schema.get("$ref")
-    if isinstance(target, str) and target.startswith("#/$defs/") and target not in seen:
-        seen.add(target)
-        if _is_secret(defs.get(target.removeprefix("#/$defs/")), defs, seen):
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Search:
+    """Looks for the secret parts of one schema."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def arguments(self) -> frozenset[str]:
+        names: set[str] = set()
+        return frozenset(names) if self._add_names(self._root, names, set(), 0) else _EveryName()
+
+    def _add_names(self, schema: Any, names: set[str], seen: set[str], depth: int) -> bool:
+        """Add the secret arguments of an object's schema; return whether their names are known."""
+        if not is_mapping(schema):
             return True
-    return any(_is_secret(part, defs, seen) for part in schema.values())
+        if depth > _MAX_DEPTH:
+            return False
+        properties: Any = schema.get("properties")
+        if is_mapping(properties):
+            names.update(str(name) for name, part in properties.items() if self._is_secret(part, set(), 0))
+        if any(self._is_secret(schema.get(word), set(), 0) for word in _UNNAMED):
+            return False
+        beside: list[Any] = [self._target(found) for found in self._new_references(schema, seen)]
+        for word in _IN_PLACE:
+            part: Any = schema.get(word)
+            # The schemas of `dependentSchemas` stand under names.
+            beside += part if is_list(part) else part.values() if word in _BY_NAME and is_mapping(part) else [part]
+        return all(each is not _NOWHERE and self._add_names(each, names, seen, depth + 1) for each in beside)
+
+    def _is_secret(self, schema: Any, seen: set[str], depth: int) -> bool:
+        if not is_list(schema) and not is_mapping(schema):
+            return schema is _NOWHERE
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            return True
+        if is_list(schema):
+            return any(self._is_secret(each, seen, depth + 1) for each in schema)
+        if schema.get("writeOnly") is True or schema.get("format") == "password":
+            return True
+        targets = [self._target(found) for found in self._new_references(schema, seen)]
+        return any(self._is_secret(part, seen, depth + 1) for part in (*targets, *schema.values()))
+
+    @staticmethod
+    def _new_references(schema: Mapping[str, Any], seen: set[str]) -> list[str]:
+        found = [text for word in _REFERENCES if isinstance(text := schema.get(word), str) and text not in seen]
+        seen.update(found)
+        return found
+
+    def _target(self, reference: str) -> Any:
+        """Return what a JSON pointer (RFC 6901) in a fragment refers to; `_NOWHERE` for another reference."""
+        fragment = unquote(reference.removeprefix("#"))
+        if not reference.startswith("#") or (fragment and not fragment.startswith("/")):
+            return _NOWHERE
+        found: Any = self._root
+        for step in fragment.split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if is_mapping(found) and name in found:
+                found = found[name]
+            elif is_list(found) and name.isascii() and name.isdigit() and len(name) < 9 and int(name) < len(found):
+                found = found[int(name)]
+            else:
+                return _NOWHERE
+        return found
 
 
 class SecretTools:
