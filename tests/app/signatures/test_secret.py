@@ -41,6 +41,9 @@ def test_equal_values_are_equal() -> None:
     assert Secret(VALUE) != Secret("other")
     assert Secret(VALUE) != VALUE
     assert len({Secret(VALUE), Secret(VALUE)}) == 1
+    assert Secret("\ud800") == Secret("\ud800") != Secret("\ud801")
+    with pytest.raises(TypeError, match="is not written"):
+        Secret(VALUE).__getstate__()
 
 
 def test_a_secret_is_copied_and_not_pickled() -> None:

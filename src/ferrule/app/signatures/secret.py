@@ -46,7 +46,7 @@ class Secret(Generic[ValueT]):
         import hmac  # few programs compare secrets, and every start would load it
 
         theirs = str(other.get_secret_value())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        return hmac.compare_digest(self._value.encode(), theirs.encode())
+        return hmac.compare_digest(_bytes_of(self._value), _bytes_of(theirs))
 
     def __hash__(self) -> int:
         return hash(self._value)
@@ -59,3 +59,11 @@ class Secret(Generic[ValueT]):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Secret is not written: pass the text of get_secret_value() where it is needed")
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce__()
+
+
+def _bytes_of(text: str) -> bytes:
+    # An error of the encoder would have the whole text as its `object`.
+    return text.encode("utf-8", "surrogatepass")
