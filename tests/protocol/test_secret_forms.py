@@ -47,6 +47,10 @@ def test_no_secret(text: str) -> None:
         "access_token",
         "client_secret",
         "Set-Cookie",
+        "APIKey",
+        "DBPassword",
+        "pwd",
+        "userPin",
     ],
 )
 def test_names_of_secrets(name: str) -> None:
@@ -66,6 +70,7 @@ def test_names_of_secrets(name: str) -> None:
         "tokens",
         "author",
         "pass",
+        "spin",
         "token_count",
     ],
 )
@@ -76,13 +81,28 @@ def test_other_names(name: str) -> None:
 
 def test_masking_keeps_the_form() -> None:
     """Names, numbers, nesting; the value given is not changed."""
-    given: Any = {"password": "hunter2", "n": 1, "deep": [{"apiKey": "x", "ok": None}], "token": 5, "secret": ""}
+    schema = {"properties": {"password": {"type": "string"}, "n": {}}, "required": ["password"]}
+    given: Any = {
+        "password": "hunter2",
+        "n": 1,
+        "deep": [{"apiKey": "x", "ok": None}],
+        "token": 5,
+        "secret": "",
+        "pin": [1, 2],
+        "credentials": {"user": "ada"},
+        "dbToken": True,
+        "schema": schema,
+    }
     assert mask_secrets(given) == {
         "password": MASK,
         "n": 1,
         "deep": [{"apiKey": MASK, "ok": None}],
-        "token": 5,
+        "token": MASK,
         "secret": "",
+        "pin": MASK,
+        "credentials": MASK,
+        "dbToken": True,
+        "schema": schema,
     }
     assert given["password"] == "hunter2"
 

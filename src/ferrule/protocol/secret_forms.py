@@ -72,10 +72,17 @@ def is_secret_name(name: str) -> bool:
 def mask_secrets(value: Any, *, depth: int = 100) -> Any:
     """Return a JSON value with `MASK` in the place of secrets: members with such a name, and keys and tokens in texts.
 
+    Of members that hold nothing (``null``, an empty text), a truth value or, in a schema, the description of an
+    argument, only the parts are looked at.
+
     Args:
         value: the value; it is not changed.
         depth: how deep to look; what is deeper is masked whole.
     """
+    return _masked(value, depth, is_schemas=False)
+
+
+def _masked(value: Any, depth: int, *, is_schemas: bool) -> Any:
     if isinstance(value, str):
         for _, form in _FORMS:
             value = form.sub(MASK, value)
@@ -85,13 +92,18 @@ def mask_secrets(value: Any, *, depth: int = 100) -> Any:
     if is_mapping(value):
         return {
             name: MASK
-            if is_secret_name(name) and isinstance(item, str) and item
-            else mask_secrets(item, depth=depth - 1)
+            if is_secret_name(name) and _holds(item) and not (is_schemas and is_mapping(item))
+            else _masked(item, depth - 1, is_schemas=name in _NAMED_SCHEMAS)
             for name, item in value.items()
         }
     if is_list(value):
-        return [mask_secrets(item, depth=depth - 1) for item in value]
+        return [_masked(item, depth - 1, is_schemas=False) for item in value]
     return value
+
+
+def _holds(item: Any) -> bool:
+    """Return whether a member can hold a secret: a number, too, which a PIN may be."""
+    return item is not None and not isinstance(item, bool) and item not in ("", [], {})
 
 
 def secret_arguments(schema: Any) -> frozenset[str]:
@@ -144,17 +156,21 @@ class _Search:
         return all(each is not _NOWHERE and self._add_names(each, names, seen, depth + 1) for each in beside)
 
     def _is_secret(self, schema: Any, seen: set[str], depth: int) -> bool:
-        if not is_list(schema) and not is_mapping(schema):
-            return schema is _NOWHERE
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
-            return True
         if is_list(schema):
-            return any(self._is_secret(each, seen, depth + 1) for each in schema)
+            return self._ends(depth) or any(self._is_secret(each, seen, depth + 1) for each in schema)
+        if not is_mapping(schema):
+            return schema is _NOWHERE
+        if self._ends(depth):
+            return True
         if schema.get("writeOnly") is True or schema.get("format") == "password":
             return True
         targets = [self._target(found) for found in self._new_references(schema, seen)]
         return any(self._is_secret(part, seen, depth + 1) for part in (*targets, *schema.values()))
+
+    def _ends(self, depth: int) -> bool:
+        """Count a part, and return whether it is beyond a bound."""
+        self._left -= 1
+        return self._left < 0 or depth > _MAX_DEPTH
 
     @staticmethod
     def _new_references(schema: Mapping[str, Any], seen: set[str]) -> list[str]:
@@ -193,8 +209,13 @@ class SecretTools:
         for each in definitions:
             name: Any = each.get("name") if is_mapping(each) else None
             found = secret_arguments(each.get("inputSchema")) if isinstance(name, str) else frozenset[str]()
-            if found and len(self._names) < 10_000:
-                self._names[name] = found
+            if isinstance(name, str):
+                self.note(name, found)
+
+    def note(self, name: str, secret: frozenset[str]) -> None:
+        """Note the secret arguments of a tool."""
+        if secret and len(self._names) < 10_000:
+            self._names[name] = secret
 
     def learn_from(self, message: Any) -> None:
         """Learn from a message, if it is an answer to ``tools/list``."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 pytest.importorskip("opentelemetry.sdk")
 
-from ferrule import Client, ClientGroup, MCPServer, proxy
+from ferrule import Client, ClientGroup, MCPServer, Secret, proxy
 from ferrule.client.gateway.gateway import Gateway
 from ferrule.integrations.opentelemetry import Tracing, instrument
 from tests.integrations.opentelemetry.support import Telemetry, parent_of
@@ -90,6 +91,25 @@ async def test_a_server_keeps_the_fast_path(telemetry: Telemetry) -> None:
         await client.call_tool("melt", {"metal": "brass"})
     assert app.tools.fast_calls == 0
     assert telemetry.spans("tools/call melt")[1].attributes["gen_ai.tool.call.arguments"] == '{"metal":"brass"}'
+
+
+@pytest.mark.parametrize("is_client", [False, True])
+async def test_payloads_have_no_secret_arguments(telemetry: Telemetry, is_client: bool) -> None:
+    """By the schema, whatever their names: of the component in a server, of the list in a client."""
+    app = foundry()
+
+    @app.tool
+    def sign_in(word: Secret[str], user: str) -> str:
+        return user
+
+    client = Client(app)
+    instrument(client if is_client else app, payloads=True, **telemetry.providers)
+    async with client:
+        if is_client:
+            await client.list_tools()
+        await client.call_tool("sign_in", {"word": "hunter2", "user": "ada"})
+    (span,) = telemetry.spans("tools/call sign_in")
+    assert json.loads(span.attributes["gen_ai.tool.call.arguments"]) == {"word": "(masked)", "user": "ada"}
 
 
 def test_it_is_the_outermost_and_only_once(telemetry: Telemetry) -> None:

@@ -1,14 +1,14 @@
 """Writes the messages of one connection as a recording: JSON lines with time, sender and message.
 
 `ferrule.testing.recordings.lines` describes the form, so that `Client(Recording(path))`, ``ferrule run`` and the page
-itself take it. Secrets are masked where their names or their forms show them.
+itself take it. Secrets are masked where their names, their forms or the schemas of tools show them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ferrule.protocol.secret_forms import mask_secrets
+from ferrule.protocol.secret_forms import SecretTools, mask_secrets
 from ferrule.wire.codec import decode, encode
 from ferrule.wire.faults import DecodeError
 
@@ -28,10 +28,15 @@ def write_session(store: MessageStore, connection: str) -> tuple[bytes, int]:
         store: keeps the messages.
         connection: the name of the connection.
     """
+    messages = list(store.of_connection(connection))
+    secrets = SecretTools()
+    for _, text in messages:  # all before the first line: a call may come before the list
+        if b'"tools"' in text:
+            secrets.learn_from(_decoded(text))
     lines: list[bytes] = []
     size = left_out = 0
-    for place, text in store.of_connection(connection):
-        line = _line_of(place.at_ms, place.direction, text)
+    for place, text in messages:
+        line = _line_of(place.at_ms, place.direction, text, secrets)
         lines.append(line)
         size += len(line)
     while size > MAX_SESSION_BYTES:
@@ -40,10 +45,17 @@ def write_session(store: MessageStore, connection: str) -> tuple[bytes, int]:
     return b"".join(lines[left_out:]), left_out
 
 
-def _line_of(at_ms: float, direction: str, text: bytes) -> bytes:
+def _decoded(text: bytes) -> Any:
+    try:
+        return decode(text)
+    except DecodeError:
+        return None
+
+
+def _line_of(at_ms: float, direction: str, text: bytes, secrets: SecretTools) -> bytes:
     sender = "client" if direction == "out" else "server"
     try:
-        message: dict[str, Any] = {"message": decode(text)}
+        message: dict[str, Any] = {"message": secrets.masked(decode(text))}
     except DecodeError:
         message = {"raw": text.decode("utf-8", "replace")}
     if isinstance(message.get("message"), str):  # what was no message is kept as its text

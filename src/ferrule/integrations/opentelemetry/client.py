@@ -41,6 +41,8 @@ from ferrule.integrations.opentelemetry.payloads import Payloads
 from ferrule.integrations.opentelemetry.spans import OpenSpan, SpanMaker
 from ferrule.protocol.errors import RemoteError, RequestTimeout
 from ferrule.protocol.inbound import PROTOCOL_VERSION_KEY
+from ferrule.protocol.secret_forms import SecretTools
+from ferrule.wire.codec import to_builtins
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -73,13 +75,15 @@ class ClientTracing:
         self._spans = SpanMaker(provider, "ClientTracing")
         self._payloads = payloads
         self._has_uri = uri_in_names
+        self._secrets = SecretTools()
 
     async def __call__(self, request: OutgoingRequest, call_next: SendRequest, /) -> Any:
         """Send a request inside a span."""
         method, name = request.method, target_of(request.method, request.params)
         attributes = _attributes(request, name)
         if self._payloads is not None:
-            attributes.update(self._payloads.of_request(method, request.params))
+            shown = self._secrets.masked_call(request.params) if method == "tools/call" else request.params
+            attributes.update(self._payloads.of_request(method, shown))
         shown = span_name(method, name, has_uri=self._has_uri)
         kept = self._spans.begin(shown, self._spans.client, attributes, None, ())
 
@@ -99,6 +103,8 @@ class ClientTracing:
             raise
         else:
             self._note_result(kept, request, result)
+            if self._payloads is not None and method == "tools/list":
+                self._secrets.learn_from({"result": to_builtins(result)})
             return result
         finally:
             session_id = _session_id(request.channel)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.middleware.access import directory_of, members_of
+from ferrule.app.middleware.audit.record import Definitions
 from ferrule.app.middleware.builtin import outcome_of
 from ferrule.integrations.opentelemetry.conventions import (
     TOOL_ERROR,
@@ -26,6 +28,7 @@ from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.protocol.errors import error_from_exception
+from ferrule.protocol.secret_forms import SecretTools
 from ferrule.wire.plain_calls import PLAIN_METHOD
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class Tracing(FastMiddleware):
         self._spans = SpanMaker(provider, "Tracing")
         self._payloads = payloads
         self._has_uri = uri_in_names
+        self._secrets = SecretTools()
+        self._definitions = Definitions()
 
     async def __call__(self, ctx: ServerRequestContext[Any], call_next: CallNext, /) -> Any:
         if ctx.request_id is None:
@@ -66,10 +71,21 @@ class Tracing(FastMiddleware):
             ctx.method, name, ctx.protocol_version, ctx.request_id, ctx.transport, ctx.session.session_id
         )
         if self._payloads is not None:
-            attributes.update(self._payloads.of_request(ctx.method, ctx.params))
+            attributes.update(self._payloads.of_request(ctx.method, await self._shown_params(ctx)))
         if is_task_body(ctx):
             return await self.resume_fast(ctx, call_next, self._of_task(name, attributes, ctx.meta))
         return await self.resume_fast(ctx, call_next, self._begin(ctx.method, name, ctx.meta, attributes))
+
+    async def _shown_params(self, ctx: ServerRequestContext[Any]) -> Any:
+        """Return the params without the secret arguments of the tool; without its definition, as they are."""
+        directory = directory_of(ctx.server) if ctx.method == "tools/call" else None
+        if directory is None:
+            return ctx.params
+        for kind, name, _ in members_of(ctx):  # the tool that a search calls, too
+            member = await directory.find(ctx, kind, name)
+            if member is not None:
+                self._secrets.note(name, self._definitions.of(member)[1])
+        return self._secrets.masked_call(ctx.params)
 
     def _begin(self, method: str, name: str | None, meta: Mapping[str, Any], attributes: dict[str, Any]) -> OpenSpan:
         parent, links = self._spans.received(meta)
