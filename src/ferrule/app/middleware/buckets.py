@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.app.middleware.result_cache import store_of
+from ferrule.app.rounds.settings import RoundsSettings
+from ferrule.kernel.serving.passed_states import PassedStates
 from ferrule.stores.rates import MemoryRateLimits, SpendsTokens
 
 if TYPE_CHECKING:
@@ -96,6 +98,10 @@ class LaterRounds:
         params: Any = ctx.params
         state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
         if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
+            return False
+        passed = ctx.server.attachments.get(PassedStates)
+        # Where nothing opens the state, or recognizes it, its call would run before it is counted.
+        if RoundsSettings not in ctx.server.attachments and (passed is None or not passed.has(ctx)):
             return False
         digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
         if digest in self._states:

@@ -57,6 +57,7 @@ from ferrule.kernel.fast_path.fast_tools import FastTools
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.server import CallNext, Server, ServerMiddleware, ServerRequestContext
 from ferrule.kernel.serving.members import MemberDirectory
+from ferrule.kernel.serving.passed_states import PassedStates
 from ferrule.kernel.standard_methods import set_level as builtin_set_level
 from ferrule.protocol.app_pages import PAGE_MIME_TYPE, PAGE_URI_SCHEME, with_tool_prefix
 from ferrule.protocol.caching import DEFAULT_CACHE_HINT
@@ -200,6 +201,7 @@ class Gateway:
             self.upstreams[label] = self._make(label, entry, given.get(label, DEFAULT_SETTINGS))
         self._routes = GatewayRoutes(self.upstreams)
         self._tasks = GatewayTasks()
+        self._states = self.server.attachments.made(PassedStates)
         self._plain = GatewayTools(self.server, self._routes, own, self.is_own_tool)
         if options.get("fast_path", True) and os.environ.get("FERRULE_FAST_PATH") != "0":
             self.server.attachments[FastTools] = self._plain  # type: ignore[type-abstract]
@@ -714,7 +716,7 @@ class Gateway:
         if ctx.request_id is not None:
             is_ours = ctx.server.get_request_handler(ctx.method) is not None
             if is_ours or not ctx.session.connection.initialize_accepted:
-                return await call_next(ctx)
+                return await self._states.serve(ctx, call_next)
             return await forward_other(_seen(ctx, self._usable()), self._routes, self._tasks, ctx, call_next)
         result = await call_next(ctx)
         if ctx.request_id is None:

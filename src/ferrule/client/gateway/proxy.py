@@ -51,6 +51,7 @@ from ferrule.client.targets import InProcessTarget, PairTarget, StdioTarget
 from ferrule.kernel.changes.bus import LIST_CHANGED_METHODS, SubscriptionBus
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
+from ferrule.kernel.serving.passed_states import PassedStates
 from ferrule.kernel.standard_methods import set_level as builtin_set_level
 from ferrule.protocol.caching import DEFAULT_CACHE_HINT
 from ferrule.protocol.capabilities import EXTENSIONS_OF_BOTH_ERAS, SKILLS_EXTENSION, extension_settings
@@ -180,6 +181,7 @@ class Proxy:
         )
         self.server.resource_visibility = None if protected is None else protected.resource_visibility
         self.server.attachments[Proxy] = self
+        self.server.attachments.made(PassedStates)
         self.server.capability_sources.append(self._capabilities)
         self._pool = BackendSessionPool(lambda key, declared, info: self._make_backend(declared, info, key=key))
         self._main = self._make_backend({}, None)
@@ -699,7 +701,7 @@ class Proxy:
         connection = ctx.session.connection
         is_ours = ctx.server.get_request_handler(ctx.method) is not None
         if is_ours or not connection.initialize_accepted or not self.exists_on_both_sides(ctx.method, connection):
-            return await call_next(ctx)
+            return await self.server.attachments.made(PassedStates).serve(ctx, call_next)
         result = await self.forward(ctx)
         return finish_result(ctx.server, connection, ctx.method, result)
 
