@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,8 +20,9 @@ import pytest
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.client.config import read_target
 from ferrule.client.targets import PairTarget, UnixTarget
-from ferrule.kernel.dispatch import StreamMessage
+from ferrule.kernel.dispatch import StreamMessage, TransportContext
 from ferrule.protocol.errors import InvalidRequest, LocalError
+from ferrule.transports import byte_streams
 from ferrule.transports.byte_streams import ByteStreamPair, connect_unix, remove_stale, serve_streams, serve_unix
 from ferrule.transports.stdio.server import stdio_streams
 from ferrule.wire.types import ElicitResult
@@ -121,6 +123,45 @@ async def test_any_pair_of_byte_streams(mode: str, any_backend: Any) -> None:
         async with Client(pair, mode=mode) as client:
             assert (await client.call_tool("melt", {"metal": "tin"})).text == "tin is liquid"
         group.cancel_scope.cancel()
+
+
+@MODES
+async def test_the_peer_of_a_stream_is_anonymous_by_default(mode: str, any_backend: Any) -> None:
+    for transport, text in ((None, ""), (TransportContext("stream"), "ok")):
+        ours, theirs = socket.socketpair()
+        async with anyio.create_task_group() as group:
+            stream = await anyio.abc.SocketStream.from_socket(theirs)
+            group.start_soon(partial(serve_streams, make_app(), stream, transport=transport))
+            pair = ByteStreamPair(await anyio.abc.SocketStream.from_socket(ours))
+            async with Client(pair, mode=mode) as client:
+                if text:
+                    assert (await client.call_tool("guarded")).text == text
+                else:
+                    with pytest.raises(MCPError):
+                        await client.call_tool("guarded")
+            group.cancel_scope.cancel()
+
+
+async def test_a_message_that_no_one_takes_is_an_error(monkeypatch: pytest.MonkeyPatch, any_backend: Any) -> None:
+    """And the connection is closed: what was written of it is not a whole line."""
+    monkeypatch.setattr(byte_streams, "_SEND_S", 0)
+
+    class Stuck:
+        is_closed = False
+
+        async def send(self, item: bytes) -> None:
+            await anyio.sleep_forever()
+
+        async def aclose(self) -> None:
+            self.is_closed = True
+
+    stuck: Any = Stuck()
+    pair = ByteStreamPair(stuck)
+    message = StreamMessage({"jsonrpc": "2.0", "id": 1, "result": {}}, TransportContext("stream"))
+    for _ in range(2):
+        with pytest.raises(anyio.BrokenResourceError):
+            await pair.send(message)
+        assert stuck.is_closed
 
 
 async def test_only_the_owner_may_open_the_socket(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 64 << 20
 DEFAULT_MAX_CONNECTIONS: Final = 64
 _CHUNK_BYTES: Final = 1 << 16
 _SEND_S: Final = 30.0
-"""Seconds after which the sending of one message is given up, and the connection counts as broken."""
+"""Seconds after which a peer that takes nothing of a message is disconnected."""
 
 
 class ByteStreamPair:
@@ -115,7 +115,8 @@ class ByteStreamPair:
 
         Raises:
             EncodeError: it has no JSON form; nothing was sent.
-            anyio.BrokenResourceError: the connection has ended.
+            anyio.BrokenResourceError: the connection has ended, or is closed because the peer took nothing for 30
+                seconds.
         """
         line = encode(item.message)
         if b"\n" in line:  # JSON that was encoded elsewhere
@@ -126,11 +127,24 @@ class ByteStreamPair:
             self._is_broken = True
             try:
                 # Shielded: a message that is cut by a cancellation would make the next one unreadable.
-                with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _SEND_S):
-                    await self._sink.send(line + b"\n")
+                with anyio.CancelScope(shield=True) as scope:
+                    line += b"\n"
+                    for start in range(0, len(line), _CHUNK_BYTES):
+                        scope.deadline = anyio.current_time() + _SEND_S
+                        await self._sink.send(line[start : start + _CHUNK_BYTES])
                     self._is_broken = False
+                if scope.cancelled_caught:
+                    await self._abort()
+                    raise anyio.BrokenResourceError
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 raise anyio.BrokenResourceError from None
+
+    async def _abort(self) -> None:
+        """Close both byte streams without waiting for the peer."""
+        self._has_ended = True
+        for stream in (self._sink, self._source):
+            with contextlib.suppress(OSError, anyio.BrokenResourceError):
+                await anyio.aclose_forcefully(stream)
 
     async def aclose(self) -> None:
         """Close both byte streams. Idempotent."""
@@ -160,13 +174,15 @@ async def serve_streams(
     Args:
         server: an `MCPServer`, a `Server` or a `Gateway`.
         source, sink: see `ByteStreamPair`; both are closed at the end.
-        transport: facts of the connection. Say ``is_network=True`` where others than the owner of this process can
-            reach it.
+        transport: facts of the connection; by default the peer is an anonymous sender of a network, for whom
+            ``scopes=`` and ``allow=`` apply. With ``TransportContext("stream")`` it counts as the owner of the process.
         max_message_bytes: longer messages are refused.
     """
     kernel = _kernel_of(server)
+    # Whoever reaches the stream is not known here.
+    facts = transport or TransportContext("stream", is_network=True)
     async with kernel.lifespan() as state:
-        pair = ByteStreamPair(source, sink, transport=transport, max_message_bytes=max_message_bytes)
+        pair = ByteStreamPair(source, sink, transport=facts, max_message_bytes=max_message_bytes)
         await _serve_pair(kernel, pair, state)
 
 
