@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from ferrule.stores.marks import Mark
 from ferrule.stores.postgres.channel import PostgresChannel
+from ferrule.stores.postgres.schema import RESERVED
 from ferrule.stores.postgres.server import DEFAULT_SCHEMA, PostgresServer, digest
 from ferrule.stores.postgres.sessions import PostgresEvents, PostgresSessions
 from ferrule.stores.postgres.tasks import PostgresTasks
@@ -165,7 +166,7 @@ def open_postgres(url: str) -> Store:
     all others are those of libpq, such as ``sslmode``.
 
     Raises:
-        StoreUrlError: the schema is not a plain name of small letters, or a number is none.
+        StoreUrlError: the schema is not a plain name of small letters or is a reserved word, or a number is none.
         ModuleNotFoundError: asyncpg is not installed (``pip install 'ferrule[postgres]'``).
     """
     import_module("asyncpg")  # a missing library raises now, and not at the first request
@@ -173,7 +174,7 @@ def open_postgres(url: str) -> Store:
     options = dict(parse_qsl(query, keep_blank_values=True))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     # A plain name needs no quotes anywhere; 48 characters leave room for the suffix of the channel.
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema) or schema.startswith("pg_"):
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema) or schema.startswith("pg_") or schema in RESERVED:
         raise StoreUrlError(f"{without_password(url)!r} is not postgresql://host:port/database?schema=name")
     numbers = {name: _number(url, name, options.pop(name)) for name in _NUMBERS if name in options}
     if numbers.get("connections") == 0:
