@@ -177,6 +177,8 @@ async def test_conditions_of_attributes_hold(recorded: Telemetry) -> None:
         assert ("server.address" in attributes, "client.address" in attributes) == (is_client, not is_client)
         has_session = attributes.get("mcp.protocol.version", "") < "2026"
         assert ("mcp.session.id" in attributes) == has_session
+        # Not the id itself, which is 32 characters or more.
+        assert not has_session or len(str(attributes["mcp.session.id"])) == 16
         assert ("error.type" in attributes) == (span.status.status_code.name == "ERROR")
 
 

@@ -34,6 +34,7 @@ from ferrule.integrations.opentelemetry.conventions import (
     describes_failure,
     network_attributes,
     server_attributes,
+    session_hash,
     span_name,
     target_of,
 )
@@ -109,7 +110,7 @@ class ClientTracing:
         finally:
             session_id = _session_id(request.channel)
             if session_id is not None:  # after the request, because the answer to ``initialize`` brings it
-                kept.span.set_attribute("mcp.session.id", session_id)
+                kept.span.set_attribute("mcp.session.id", session_hash(session_id))
             kept.end()
 
     def _note_result(self, kept: OpenSpan, request: OutgoingRequest, result: Any) -> None:

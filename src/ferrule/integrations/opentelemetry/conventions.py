@@ -7,6 +7,7 @@ that writes the names; a test compares what is recorded with the tables of the c
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ __all__ = [
     "describes_failure",
     "network_attributes",
     "server_attributes",
+    "session_hash",
     "span_name",
     "target_of",
 ]
@@ -128,3 +130,8 @@ def describes_failure(attributes: dict[str, Any], code: int | None, kind: str, *
             return False
     attributes["error.type"] = kind if code is None else str(code)
     return True
+
+
+def session_hash(session_id: str) -> str:
+    """Return what spans have in place of a session's id, with which others could use the session; as in the audit."""
+    return hmac.new(b"ferrule session", session_id.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:16]

@@ -19,6 +19,7 @@ from ferrule.integrations.opentelemetry.conventions import (
     component_attributes,
     describes_failure,
     network_attributes,
+    session_hash,
     span_name,
     target_of,
 )
@@ -171,7 +172,7 @@ def _attributes(
         **component_attributes(method, name),
     }
     if session_id is not None:
-        found["mcp.session.id"] = session_id
+        found["mcp.session.id"] = session_hash(session_id)
     if transport.client is not None:
         found["client.address"], found["client.port"] = transport.client
     return found
