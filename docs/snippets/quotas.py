@@ -7,7 +7,10 @@ from ferrule.middleware import AccessRequest, Quota, Usage
 
 def price(request: AccessRequest) -> int:
     """Each picture costs ten; everything else one."""
-    return 10 * (request.arguments or {}).get("count", 1) if request.name == "paint" else 1
+    if request.name != "paint":
+        return 1
+    count = (request.arguments or {}).get("count", 1)  # as the client sent it: nothing has checked it yet
+    return 10 * max(1, count) if type(count) is int else 10
 
 
 app = MCPServer(
@@ -44,6 +47,10 @@ def export() -> str:
 
 async def check(mode: str) -> None:
     """In both eras; buckets are of this process."""
+    from types import SimpleNamespace
+
+    for sent, cost in ((-5, 10), ("many", 10), (None, 10), (3, 30)):
+        assert price(SimpleNamespace(name="paint", arguments={"count": sent})) == cost
     import pytest
 
     from ferrule import Client, MCPError
