@@ -23,7 +23,7 @@ SECRET = {"type": "string", "writeOnly": True}
         ({"type": "array", "items": SECRET}, True),
         ({"$ref": "#/$defs/Login"}, True),
         ({"$ref": "#/$defs/Loop"}, False),
-        ({"$ref": "#/$defs/Missing"}, False),
+        ({"$ref": "#/$defs/Missing"}, True),
         (True, False),
     ],
 )
