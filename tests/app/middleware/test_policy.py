@@ -406,3 +406,34 @@ async def test_a_policy_of_plain_handlers_gets_the_normal_form() -> None:
     async with Client(server) as client:
         await client.request("resources/read", {"uri": "docs://%70rivate"})
     assert set(asked) == {"docs://private"}
+
+
+@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"type": "ref/resource", "uri": "data://{name}/secret-part", "name": "greet"},
+        {"type": "ref/prompt", "name": "secret_greet", "uri": "data://open"},
+        {"type": "ref/other", "name": "greet", "uri": "data://{name}/secret-part"},
+        {"name": "greet"},
+        {"type": ["ref/prompt"], "name": "greet"},
+    ],
+)
+async def test_a_completion_is_judged_by_the_type_of_its_reference(version: str, reference: Any) -> None:
+    """The handler goes by the type; a second field of the reference must not choose what a policy is asked about."""
+    params = {"ref": reference, "argument": {"name": "name", "value": ""}}
+    with pytest.raises(InvalidParams):
+        await ask(app_with(Policy(no_secrets)), "completion/complete", params, version=version)
+
+
+async def test_a_gateway_gets_no_completion_of_an_unknown_type() -> None:
+    """It passes everything but prompts to the server of the template."""
+    gateway = Gateway({"one": app_with()}, server_middleware=[Policy(no_secrets)], open_s=60)
+    async with Client(gateway.server) as client:
+        await client.list_resource_templates()
+        argument = {"name": "name", "value": ""}
+        for kind in ("ref/resource", "ref/other"):
+            reference = {"type": kind, "uri": "data://{name}/secret-part", "name": "one_greet"}
+            with pytest.raises(MCPError) as refused:
+                await client.request("completion/complete", {"ref": reference, "argument": argument})
+            assert refused.value.code == -32602

@@ -54,6 +54,12 @@ NAMED_METHODS: Final[Mapping[str, MemberKind]] = {
 }
 """Method → the kind of the member that its params name."""
 
+_REFERENCES: Final[Mapping[str, tuple[MemberKind, str]]] = {
+    "ref/prompt": ("prompt", "name"),
+    "ref/resource": ("resource_template", "uri"),
+}
+"""Type of a reference in ``completion/complete`` → the kind of the member, and the field that names it."""
+
 _NO_ARGUMENTS: Final[Mapping[str, Any]] = {}
 
 
@@ -179,10 +185,10 @@ def _completed(params: Mapping[str, Any]) -> list[tuple[MemberKind, str, Mapping
         return []
     filled: Any = context.get("arguments") if is_mapping(context) else None
     known: Mapping[str, Any] = filled if is_mapping(filled) else _NO_ARGUMENTS
-    name, uri = reference.get("name"), reference.get("uri")
-    if isinstance(name, str):
-        return [("prompt", name, known)]
-    return [("resource_template", uri, known)] if isinstance(uri, str) else []
+    # By the type alone, as the handler: a reference may have a name and a URI.
+    kind, key = _REFERENCES.get(str(reference.get("type")), (None, ""))
+    name: Any = reference.get(key)
+    return [(kind, name, known)] if kind is not None and isinstance(name, str) else []
 
 
 def listened_uris(params: Mapping[str, Any]) -> Sequence[str]:

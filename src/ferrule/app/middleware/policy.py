@@ -134,7 +134,11 @@ class Policy:
         elif ctx.method == "subscriptions/listen":
             ctx = await self._listening(ctx)
         else:
-            for kind, name, arguments in members_of(ctx):
+            named = members_of(ctx)
+            if not named and ctx.method == "completion/complete" and not self.dry_run:
+                # A handler may take a reference of an unknown type for one of the two.
+                raise InvalidParams("Invalid params for completion/complete: `ref` names no prompt and no resource")
+            for kind, name, arguments in named:
                 await self._check(ctx, kind, name, arguments)
         result = await call_next(ctx)
         if ctx.method in LISTS or ctx.method == "tasks/list":
