@@ -11,7 +11,7 @@ import pytest
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.client.gateway.gateway import Gateway
 from ferrule.kernel.server import Server
-from ferrule.middleware import AccessRequest, Deny, NotAllowed, Policy
+from ferrule.middleware import AccessRequest, Audit, Deny, NotAllowed, Policy, Quota, RateLimit
 from ferrule.protocol.errors import InvalidParams, ResourceNotFound
 from tests.app.support import LATEST, V1125, From, ask, call, text_of
 
@@ -437,3 +437,57 @@ async def test_a_gateway_gets_no_completion_of_an_unknown_type() -> None:
             with pytest.raises(MCPError) as refused:
                 await client.request("completion/complete", {"ref": reference, "argument": argument})
             assert refused.value.code == -32602
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_middleware_of_other_servers_holds_for_calls_by_a_task(mode: str) -> None:
+    """Only around the body of the server's own task is middleware called a second time."""
+    records: list[dict[str, Any]] = []
+    runs: list[str] = []
+    audit = Audit(lambda record: records.append(dict(record)), on_failure="refuse")
+    inner: MCPServer[Any] = MCPServer(
+        "inner",
+        middleware=[
+            audit,
+            RateLimit(3, per_s=1000),
+            Quota(2, window_s=1000),
+            Policy(lambda request: request.name != "wipe"),
+        ],
+    )
+
+    @inner.tool
+    def wipe() -> str:
+        runs.append("wipe")
+        return "wiped"
+
+    @inner.tool(task="optional")
+    async def count() -> str:
+        runs.append("count")
+        return "counted"
+
+    app: MCPServer[Any] = MCPServer("outer", middleware=[Policy(lambda request: True)])
+
+    @app.tool(task="optional", task_after_s=0)
+    async def work() -> list[int]:
+        codes: list[int] = []
+        async with Client(inner, mode=mode) as client:
+            for name in ("wipe", "count", "count", "count"):
+                try:
+                    await client.call_tool(name)
+                    codes.append(0)
+                except MCPError as error:
+                    codes.append(error.code)
+        return codes
+
+    async with Client(app, mode=mode) as client:
+        result = await (await client.start_tool("work")).result()
+    assert result.data == [-32602, 0, 429, 429]
+    assert runs == ["count"]
+    assert audit.flush()
+    facts = [(each.get("event", "request"), each.get("task_id"), each.get("decision")) for each in records]
+    assert facts == [
+        ("request", None, "denied"),
+        ("request", None, "allowed"),
+        ("request", None, "over_quota"),
+        ("request", None, "over_quota"),
+    ]

@@ -6,9 +6,12 @@ It is in this layer and not in the tasks extension, because middleware of this l
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["current_task_id", "running_task"]
+if TYPE_CHECKING:
+    from ferrule.kernel.server import ServerRequestContext
+
+__all__ = ["current_task_id", "is_task_body", "running_task"]
 
 running_task: Final[ContextVar[str | None]] = ContextVar("ferrule_running_task", default=None)
 """Set by the code that runs a task."""
@@ -21,3 +24,16 @@ def current_task_id() -> str | None:
     around the task's body, whose result the client gets later. The id distinguishes the two.
     """
     return running_task.get()
+
+
+def is_task_body(ctx: ServerRequestContext[Any]) -> bool:
+    """Return whether middleware is called around a task's body, and not for a request.
+
+    `current_task_id` alone does not say it: a body may call another server of this process, whose middleware inherits
+    the context variable with the request that it must judge.
+    """
+    running = running_task.get()
+    if running is None:
+        return False
+    carrier = ctx.session.interruptible
+    return carrier is not None and carrier.served_task_id == running

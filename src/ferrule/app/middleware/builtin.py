@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ferrule.app.authorization.principals import principal_id
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import current_task_id, is_task_body
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.dispatch import TransportContext
@@ -144,7 +144,7 @@ class RateLimit(FastMiddleware):
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         # Middleware runs a second time around a task's body, whose request was counted before.
-        if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
+        if ctx.request_id is None or ctx.method not in self._methods or is_task_body(ctx):
             return await call_next(ctx)
         if not self._rounds.may_be(ctx):
             await self._count(ctx)

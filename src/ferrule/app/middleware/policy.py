@@ -17,7 +17,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ferrule.app.components.index import shown_name
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import is_task_body
 from ferrule.app.middleware.access import LISTS, AccessRequest, directory_of, listened_uris, members_of, normal_name
 from ferrule.app.results.result_plan import error_result
 from ferrule.kernel.finish import finish_result
@@ -116,7 +116,7 @@ class Policy:
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         """See `ferrule.kernel.server.ServerMiddleware`."""
         # Middleware runs a second time around a task's body, whose call was allowed before.
-        if ctx.request_id is None or current_task_id() is not None:
+        if ctx.request_id is None or is_task_body(ctx):
             return await call_next(ctx)
         filter = None if self.dry_run else _Filter(self, ctx, member_filter.get())
         token = None if filter is None else member_filter.set(filter)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import is_task_body
 from ferrule.app.middleware.access import AccessRequest, directory_of, members_of, normal_name
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.builtin import LIMITED_METHODS, RateLimited, sender_of
@@ -137,7 +137,7 @@ class Quota:
     async def __call__(self, ctx: ServerRequestContext[Any], call_next: CallNext, /) -> Any:
         """See `ferrule.kernel.server.ServerMiddleware`."""
         # Middleware runs a second time around a task's body, whose request was counted before.
-        if ctx.request_id is None or ctx.method not in self._methods or current_task_id() is not None:
+        if ctx.request_id is None or ctx.method not in self._methods or is_task_body(ctx):
             return await call_next(ctx)
         request, counted = await _request_of(ctx)
         key = self._key(ctx, request, counted)

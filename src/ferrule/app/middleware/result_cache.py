@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import is_task_body
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.kernel.session import ASKED
@@ -145,7 +145,7 @@ class CacheResults(FastMiddleware):
     def _name(self, ctx: Context) -> str | None:
         """Return the tool's name or the URI of a request whose result may be kept; ``None`` for other requests."""
         kind = _KINDS.get(ctx.method)
-        if kind is None or ctx.request_id is None or current_task_id() is not None:
+        if kind is None or ctx.request_id is None or is_task_body(ctx):
             return None
         params: Any = ctx.params
         if not isinstance(params, Mapping) or any(word in params for word in _NOT_KEPT):

@@ -65,6 +65,11 @@ class TaskDispatch(Interruptible):
         self.transport = transport
         self.cancel_requested = False
 
+    @property
+    def served_task_id(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The id of the task; ``None`` while the call is not a task."""
+        return self._run.task_id
+
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None = None, opts: CallOptions | None = None
     ) -> dict[str, Any]:

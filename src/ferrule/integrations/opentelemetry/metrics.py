@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from ferrule import __version__
 from ferrule.app.application import application_of
+from ferrule.app.execution.running_task import is_task_body
 from ferrule.app.middleware.builtin import outcome_of
 from ferrule.integrations.opentelemetry.conventions import (
     BOUNDARIES_S,
@@ -42,7 +43,6 @@ from ferrule.integrations.opentelemetry.conventions import (
     network_attributes,
     target_of,
 )
-from ferrule.integrations.opentelemetry.tracing import is_task_body
 from ferrule.kernel.connection import Connection
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall

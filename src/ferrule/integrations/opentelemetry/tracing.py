@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import current_task_id, is_task_body
 from ferrule.app.middleware.access import directory_of, members_of
 from ferrule.app.middleware.audit.record import Definitions
 from ferrule.app.middleware.builtin import outcome_of
@@ -35,7 +35,7 @@ from ferrule.wire.plain_calls import PLAIN_METHOD
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["Tracing", "is_task_body"]
+__all__ = ["Tracing"]
 
 
 class Tracing(FastMiddleware):
@@ -137,16 +137,6 @@ class Tracing(FastMiddleware):
             kept.span.set_attributes(self._payloads.of_result(ctx.method, result))
         if ctx.method == "initialize":  # the handshake has settled it by now
             kept.span.set_attribute("mcp.protocol.version", ctx.session.connection.protocol_version)
-
-
-def is_task_body(ctx: ServerRequestContext[Any]) -> bool:
-    """Return whether this is the run of a task, and not a request: a task passes the middleware a second time."""
-    if current_task_id() is None:
-        return False
-    from ferrule.extensions.tasks.context import TaskDispatch
-
-    # A task's body may call another server of this process, whose request is not the task.
-    return isinstance(ctx.session.interruptible, TaskDispatch)
 
 
 def _note_failure(kept: OpenSpan, error: BaseException) -> None:

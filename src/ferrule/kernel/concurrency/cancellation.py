@@ -89,6 +89,7 @@ class Interruptible:
             `run_interruptible`; its caller removes it when the request has ended, because its traceback references this
             object.
         left_over: the cancellations that the task counts and that are not this request's; see `take_back_left_over`.
+        served_task_id: the id of the MCP task whose body is served; ``None`` for a request.
         foreign_cancels: the number of ``cancel()`` calls from outside. Code of Ferrule that cancels the body's task,
             and takes that back, first decreases this number by its own calls.
     """
@@ -98,6 +99,7 @@ class Interruptible:
     cancel_requested: bool = False
     loop: Any = None
     task: Any = None
+    served_task_id: str | None = None
 
     def __init__(self) -> None:
         self.left_over = 0

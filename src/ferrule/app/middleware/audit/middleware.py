@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ferrule.app.execution.running_task import current_task_id
+from ferrule.app.execution.running_task import current_task_id, is_task_body
 from ferrule.app.middleware.access import AccessRequest, directory_of, members_of
 from ferrule.app.middleware.audit.chain import Chain
 from ferrule.app.middleware.audit.record import (
@@ -197,6 +197,7 @@ class Audit:
         failure: BaseException | None,
     ) -> AuditRecord:
         ctx = request.context
+        is_task = is_task_body(ctx)
         digest, secret = (None, frozenset[str]()) if member is None else self._definitions.of(member)
         # Without a definition it is not known which arguments of a tool are secret.
         shows = bool(request.arguments) and (digest is not None or request.kind != "tool")
@@ -207,7 +208,7 @@ class Audit:
         session_id = ctx.session.session_id
         return AuditRecord(
             time=time_text(came_at),
-            event="request" if current_task_id() is None else "task",
+            event="task" if is_task else "request",
             decision=decision,
             outcome=outcome,
             reason=cut(reason),
@@ -224,7 +225,7 @@ class Audit:
             client_info=client_info_of(ctx),
             scopes=cut_all(sorted(request.scopes)),
             request_id=cut(str(ctx.request_id)),
-            task_id=cut(current_task_id() or _task_id(ctx, result)),
+            task_id=cut(current_task_id() if is_task else _task_id(ctx, result)),
             trace_id=trace_id_of(ctx),
             session=None if session_id is None else _short_hash(session_id),
             transport=ctx.transport.kind,
