@@ -491,3 +491,28 @@ async def test_middleware_of_other_servers_holds_for_calls_by_a_task(mode: str) 
         ("request", None, "over_quota"),
         ("request", None, "over_quota"),
     ]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_task_of_which_no_tool_is_known_is_denied(dry_run: bool) -> None:
+    """Where no directory says it, as behind a gateway, the task may be of a tool that is denied."""
+    server: Server[Any] = Server("low", middleware=[Policy(no_secrets, dry_run=dry_run)])
+    task = {"taskId": "of-ada", "status": "completed", "ttl": 1000, "createdAt": "", "lastUpdatedAt": ""}
+
+    async def listed(ctx: Any) -> Any:
+        return {"tasks": [task]}
+
+    async def result(ctx: Any) -> Any:
+        return {"content": []}
+
+    server.add_request_handler("tasks/list", listed)
+    server.add_request_handler("tasks/result", result)
+    async with Client(server, mode=V1125) as client:
+        found = await client.request("tasks/list", {})
+        assert len(found["tasks"]) == dry_run
+        if dry_run:
+            await client.request("tasks/result", {"taskId": "of-ada"})
+        else:
+            with pytest.raises(MCPError) as refused:
+                await client.request("tasks/result", {"taskId": "of-ada"})
+            assert (refused.value.code, refused.value.message) == (-32602, "There is no such task; it may have expired")

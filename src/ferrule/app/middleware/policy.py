@@ -186,8 +186,10 @@ class Policy:
             is_listed: it is one of many in a list, whose request is allowed.
         """
         denial = await self.decide(request)
-        if denial is None:
-            return None
+        return None if denial is None else self._refused(request, denial, is_listed)
+
+    def _refused(self, request: AccessRequest, denial: Deny, is_listed: bool) -> Deny | None:
+        """Record a denial, and return it; ``None`` if the policy only observes."""
         verdict = current_verdict.get()
         if self.dry_run:
             if verdict is not None and not is_listed and denial.reason not in verdict.would_deny:
@@ -250,12 +252,17 @@ class Policy:
 
     async def _is_task_hidden(self, ctx: Context, task_id: Any) -> bool:
         tool = await self._tool_of(ctx, task_id)
+        is_listed = ctx.method not in _TASK_METHODS
         if tool is None:
-            return False
+            if ctx.server.attachments.get(TaskDirectory) is not None:  # type: ignore[type-abstract]  # as above
+                return False  # there is no such task, which the handler says
+            # It may be of a tool that is denied: made before this process began, by another one, or long ago.
+            unknown = AccessRequest.of(ctx, ServedMember("tool", "", {}))
+            return self._refused(unknown, Deny("the tool of the task is not known"), is_listed) is not None
         directory = directory_of(ctx.server)
         member = None if directory is None else await directory.find(ctx, "tool", tool)
         request = AccessRequest.of(ctx, member or ServedMember("tool", tool, {}))
-        return await self._denied(request, is_listed=ctx.method not in _TASK_METHODS) is not None
+        return await self._denied(request, is_listed=is_listed) is not None
 
     async def _check_task(self, ctx: Context) -> None:
         params: Any = ctx.params
