@@ -7,7 +7,7 @@ of the handshake is changed by the runner only.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ferrule.kernel.connection import InitializationOptions
     from ferrule.kernel.server import Server, ServerRequestContext
 
-__all__ = ["SUBSCRIPTION_ID_KEY", "granted_filter", "listen", "register_builtins", "set_level"]
+__all__ = ["SUBSCRIPTION_ID_KEY", "check_uris", "granted_filter", "listen", "register_builtins", "set_level"]
 
 SUBSCRIPTION_ID_KEY: Final = META_SUBSCRIPTION_ID
 
@@ -178,6 +178,16 @@ def _check_size(count: int, longest: int, in_all: int) -> None:
         raise InvalidParams(f"A subscription has at most {MAX_SUBSCRIBED} resources, with URIs of usual length")
 
 
+def check_uris(uris: Sequence[str]) -> None:
+    """Refuse the URIs of one subscription if they exceed a bound; before any work for each of them.
+
+    Raises:
+        InvalidParams: they are too many or too long.
+    """
+    lengths = [len(uri) for uri in uris]
+    _check_size(len(lengths), max(lengths, default=0), sum(lengths))
+
+
 def _check_room(server: Server[Any], count: int, chars: int) -> None:
     """Refuse subscriptions above the bounds of the whole server.
 
@@ -245,10 +255,10 @@ def granted_filter(
             kinds.append(kind)
     uris: list[str] = []
     if isinstance(wanted.resource_subscriptions, list) and server.resource_updates:
-        lengths = [len(uri) for uri in wanted.resource_subscriptions]
-        _check_size(len(lengths), max(lengths, default=0), sum(lengths))
+        check_uris(wanted.resource_subscriptions)
         # Before the copies below, which a peer could make as large as its message may be.
-        _check_room(server, len(lengths), sum(lengths))
+        count, chars = len(wanted.resource_subscriptions), sum(map(len, wanted.resource_subscriptions))
+        _check_room(server, count, chars)
         uris = list(dict.fromkeys(wanted.resource_subscriptions))
         granted["resourceSubscriptions"] = uris
     return granted, ListenFilter(kinds, uris)

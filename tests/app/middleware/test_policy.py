@@ -11,6 +11,8 @@ import pytest
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule.client.gateway.gateway import Gateway
 from ferrule.kernel.server import Server
+from ferrule.kernel.serving.members import MAX_LISTENED_TASKS
+from ferrule.kernel.standard_methods import MAX_SUBSCRIBED, MAX_SUBSCRIBED_CHARS
 from ferrule.middleware import AccessRequest, Audit, Deny, NotAllowed, Policy, Quota, RateLimit
 from ferrule.protocol.errors import InvalidParams, ResourceNotFound
 from tests.app.support import LATEST, V1125, From, ask, call, text_of
@@ -516,3 +518,25 @@ async def test_a_task_of_which_no_tool_is_known_is_denied(dry_run: bool) -> None
             with pytest.raises(MCPError) as refused:
                 await client.request("tasks/result", {"taskId": "of-ada"})
             assert (refused.value.code, refused.value.message) == (-32602, "There is no such task; it may have expired")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"resourceSubscriptions": [f"data://{number}" for number in range(MAX_SUBSCRIBED + 1)]},
+        {"resourceSubscriptions": ["data://" + "x" * MAX_SUBSCRIBED_CHARS]},
+        {"taskIds": [str(number) for number in range(MAX_LISTENED_TASKS + 1)]},
+    ],
+    ids=["number", "length", "tasks"],
+)
+async def test_a_stream_that_names_too_much_is_refused_before_a_policy_is_asked(wanted: Any) -> None:
+    asked: list[str] = []
+    app, plain = app_with(Policy(lambda request: asked.append(request.name) or None)), app_with()
+    answers: list[tuple[int, str]] = []
+    for each in (app, plain) if "taskIds" not in wanted else (app,):
+        each.lowlevel.resource_updates = True
+        with pytest.raises(InvalidParams) as refused:
+            await ask(each, "subscriptions/listen", {"notifications": wanted})
+        answers.append((refused.value.code, refused.value.message))
+    assert asked == []
+    assert len(set(answers)) == 1

@@ -22,6 +22,7 @@ from ferrule.app.middleware.access import LISTS, AccessRequest, directory_of, li
 from ferrule.app.results.result_plan import error_result
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.serving.members import (
+    MAX_LISTENED_TASKS,
     MemberFilter,
     MemberKind,
     ServedMember,
@@ -30,6 +31,7 @@ from ferrule.kernel.serving.members import (
     member_filter,
 )
 from ferrule.kernel.session import THROUGH_SEARCH
+from ferrule.kernel.standard_methods import check_uris
 from ferrule.protocol.errors import InvalidParams, MCPError, ResourceNotFound
 from ferrule.wire.codec import Encoded, encode, to_builtins
 from ferrule.wire.json_types import is_list, is_mapping
@@ -292,13 +294,21 @@ class Policy:
         if not is_mapping(wanted):
             return ctx
         made = dict(wanted)
+        # The bounds first: the policy is asked about each of them.
+        uris = listened_uris(params)
+        check_uris(uris)
+        ids: Any = wanted.get("taskIds")
+        task_ids = list(dict.fromkeys(each for each in ids if isinstance(each, str))) if is_list(ids) else []
+        if len(task_ids) > MAX_LISTENED_TASKS:
+            raise InvalidParams(f"A subscription names {MAX_LISTENED_TASKS} tasks at most")
         if "resourceSubscriptions" in wanted:
-            made["resourceSubscriptions"] = [uri for uri in listened_uris(params) if await self._may_listen(ctx, uri)]
+            named = list(dict.fromkeys(uris))
+            made["resourceSubscriptions"] = [uri for uri in named if await self._may_listen(ctx, uri)]
             verdict = current_verdict.get()
             if verdict is not None and verdict.decision == "denied":
                 verdict.decision = "allowed"  # the stream is served, without what is denied
-        if is_list(wanted.get("taskIds")):
-            made["taskIds"] = [each for each in wanted["taskIds"] if not await self._is_task_hidden(ctx, each)]
+        if is_list(ids):
+            made["taskIds"] = [each for each in task_ids if not await self._is_task_hidden(ctx, each)]
         return replace(ctx, params={**params, "notifications": made})
 
     async def _may_listen(self, ctx: Context, uri: str) -> bool:

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ferrule.app.authorization.principals import principal_id, principal_of
 from ferrule.app.errors import RegistrationError
@@ -40,7 +40,7 @@ from ferrule.extensions.tasks.run import TaskRun
 from ferrule.extensions.tasks.scheduler import TaskScheduler
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.server import GrantTopics, Server, ServerRequestContext
-from ferrule.kernel.serving.members import TaskDirectory
+from ferrule.kernel.serving.members import MAX_LISTENED_TASKS, TaskDirectory
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound
 from ferrule.protocol.secret_forms import MASK
 from ferrule.stores.tasks import MemoryTasks, StoredTask, TaskStore
@@ -65,9 +65,6 @@ if TYPE_CHECKING:
 __all__ = ["Tasks"]
 
 logger = logging.getLogger("ferrule.tasks")
-
-_MAX_LISTENED: Final = 256
-"""Maximum number of task ids in one listen filter."""
 
 
 class Tasks(Extension):
@@ -444,8 +441,8 @@ class Tasks(Extension):
         if not isinstance(wanted, list):
             raise InvalidParams("taskIds is a list of task ids")
         ids = list(dict.fromkeys(str(task_id) for task_id in cast("list[Any]", cast("object", wanted))))
-        if len(ids) > _MAX_LISTENED:
-            raise InvalidParams(f"A subscription names {_MAX_LISTENED} tasks at most")
+        if len(ids) > MAX_LISTENED_TASKS:
+            raise InvalidParams(f"A subscription names {MAX_LISTENED_TASKS} tasks at most")
         granted: list[str] = []
         for task_id in ids:
             found = await self.repository.find(task_id)

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from ferrule.wire.struct import Value
 
 __all__ = [
+    "MAX_LISTENED_TASKS",
     "MemberDirectory",
     "MemberFilter",
     "MemberKind",
@@ -25,6 +26,9 @@ __all__ = [
     "current_verdict",
     "member_filter",
 ]
+
+MAX_LISTENED_TASKS: Final = 256
+"""Maximum number of tasks that one ``subscriptions/listen`` names."""
 
 MemberKind: TypeAlias = Literal["tool", "resource", "resource_template", "prompt"]
 """The kinds of members."""
