@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from msgspec.structs import replace
@@ -136,15 +137,15 @@ def canonical_uri(uri: str, component: ResourceComponent, values: Mapping[str, M
     if template.match(base) != values:  # some expansions lose values, such as that of a prefix
         base = normal_uri(uri)
     for kept in _ESCAPES_KEPT if "%" in base else ():
-        made = _RESERVED_ESCAPE.sub(lambda found, kept=kept: _decoded_unless(kept, found[0]), base)
+        made = _RESERVED_ESCAPE.sub(partial(_decoded_unless, kept), base)
         if made == base or template.match(made) == values:
             return made
     return base
 
 
-def _decoded_unless(kept: str, escape: str) -> str:
-    character = chr(int(escape[1:], 16))
-    return escape if character in kept else character
+def _decoded_unless(kept: str, escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return escape[0] if character in kept else character
 
 
 class ResourceSet:

@@ -66,7 +66,9 @@ class TaskDispatch(Interruptible):
         self.cancel_requested = False
 
     @property
-    def served_task_id(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def served_task_id(  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        self,
+    ) -> str | None:
         """The id of the task; ``None`` while the call is not a task."""
         return self._run.task_id
 
