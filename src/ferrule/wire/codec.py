@@ -352,10 +352,14 @@ def _repaired(value: Any) -> Any:
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+_INVALID_UTF8: Final = "Invalid UTF-8 encoded string"
+
+
 def _decode_error(error: Exception) -> DecodeError:
     if isinstance(error, RecursionError):
         return DecodeError(_TOO_DEEP)
-    if isinstance(error, UnicodeError):
+    # A `UnicodeError` before msgspec 0.23.
+    if isinstance(error, UnicodeError) or str(error) == _INVALID_UTF8:
         return DecodeError("The message is not valid UTF-8")
     if isinstance(error, msgspec.DecodeError):
         return DecodeError(f"The message is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}")

@@ -32,7 +32,7 @@ STARTS: dict[str, list[str]] = {
 }
 SETUPS: dict[str, str] = {
     "bash": 'eval "$(ferrule completion bash)"',
-    "zsh": 'autoload -U compinit; compinit -u -d /dev/null; eval "$(ferrule completion zsh)"',
+    "zsh": 'autoload -U compinit; compinit -u -D; eval "$(ferrule completion zsh)"',
     "fish": "ferrule completion fish | source",
 }
 
