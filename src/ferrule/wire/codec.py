@@ -352,7 +352,7 @@ def _repaired(value: Any) -> Any:
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-_INVALID_UTF8: Final = "Invalid UTF-8 encoded string"
+_INVALID_UTF8 = "Invalid UTF-8 encoded string"
 
 
 def _decode_error(error: Exception) -> DecodeError:
