@@ -19,7 +19,7 @@ from tests.client.patience import patient_gateway
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = [lambda: Quota(1, window_s=1000), lambda: RateLimit(1, per_s=0.001)]
+LIMITS = [lambda: Quota(1, window_s=1000), lambda: RateLimit(1, per_s=1000)]
 
 
 def asking(ran: list[Any]) -> Server[Any]:
