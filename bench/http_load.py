@@ -587,7 +587,7 @@ async def main() -> None:
         ("huge subscriptions", huge_subscriptions, 40),
         ("clients that vanish while they are asked", vanished_askers, 3000),
         ("calls of endless progress", endless_progress, 30),
-        ("streams and calls that nobody reads", unread_streams, 200),
+        ("streams and calls that are not read", unread_streams, 200),
     ]
     for what, abuse, count in abuses:
         if arguments.only in what:

@@ -249,7 +249,7 @@ def sequential(server: StdioServer, seconds: float) -> Callable[[], int]:
 
 
 def free_port() -> int:
-    """A port that nobody uses at the moment."""
+    """A port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -2,8 +2,8 @@
 
 One asks by hand: the scenario ``input-required-result-ignore-extra-params`` makes a first call that already brings
 answers, and wants it done. `Context.elicit` would ask: to it an answer counts only for a question that a sealed state
-says was asked, in these words, for these arguments. Whoever returns `InputRequired` decides for himself which answers
-to take, and this tool takes any that fits.
+says was asked, in these words, for these arguments. A function that returns `InputRequired` decides which answers it
+takes, and this tool takes any that fits.
 """
 
 from __future__ import annotations

@@ -322,7 +322,7 @@ def run_client_alone(out: Path) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
+    """A port on which nothing listens at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

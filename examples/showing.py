@@ -40,7 +40,7 @@ def main(app: MCPServer[Any], show: Callable[[Client], Awaitable[None]], **optio
 
 
 async def _show(app: MCPServer[Any], show: Callable[[Client], Awaitable[None]], options: dict[str, Any]) -> None:
-    """The old era as hosts on a desk speak it, the new one as services do."""
+    """Show the legacy era over stdio, as desktop hosts use it, and the modern era over HTTP."""
     process = StdioServer(sys.executable, [sys.argv[0], "stdio"])
     async with Client(process, mode="legacy", **options) as client:
         print(f"{client.protocol_version} over stdio", flush=True)

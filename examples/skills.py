@@ -14,11 +14,11 @@ from ferrule import Client, MCPServer
 from ferrule.client.skills.skill import ServerSkill
 from ferrule.errors import SkillVerificationFailed
 
-app = MCPServer("weather-desk", instructions="For reports use skill://monthly-report/SKILL.md.")
+app = MCPServer("weather-office", instructions="For reports use skill://monthly-report/SKILL.md.")
 app.add_skills(Path(__file__).parent / "data" / "skills")
 
 
-@app.skill("duty-roster", prefix="desk")
+@app.skill("duty-roster", prefix="office")
 def duty_roster() -> str:
     """Say who is on duty today."""
     today = datetime.now(UTC)

@@ -67,7 +67,7 @@ def test_modules_are_translated(name: str, here: str) -> None:
     exec(here)
 
 
-def test_a_module_of_nobody_is_missing_as_ever() -> None:
+def test_an_unknown_module_is_missing_as_before() -> None:
     """In the words of Python."""
     with pytest.raises(ModuleNotFoundError, match=r"^No module named 'ferrule\.nothing'$"):
         importlib.import_module("ferrule.nothing")

@@ -54,7 +54,7 @@ def ring() -> str:
 
 
 async def check(mode: str) -> None:
-    """In both eras: in process nobody has a scope."""
+    """In both eras: a caller in the same process has no scopes."""
     import pytest
 
     from ferrule import Client, MCPError

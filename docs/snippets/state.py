@@ -40,7 +40,7 @@ settings = PerPrincipal("settings", dict[str, str], ttl_s=30 * 86_400)
 
 @app.tool
 async def prefer(metal: str, ctx: Context) -> str:
-    """Remember a metal for whoever is signed in."""
+    """Remember a metal for the authenticated user."""
     known = await settings.get(ctx) or {}
     await settings.put(ctx, {**known, "metal": metal})
     return f"{ctx.principal}: {metal}"
@@ -76,7 +76,7 @@ async def check(mode: str) -> None:
             assert [done.data for done in counted] == [1, 2]
         else:
             assert all(done.is_error for done in counted)
-        assert (await client.call_tool("prefer", {"metal": "brass"})).is_error  # nobody is signed in
+        assert (await client.call_tool("prefer", {"metal": "brass"})).is_error  # no user is authenticated
 
     async def authenticate(context: HttpContext) -> str:
         return context.headers["x-user"]

@@ -120,7 +120,7 @@ async def walk(url: str, issuer: DemoIssuer) -> None:
     issuer.settings.access_ttl_s = 1.0
     async with Client(url, auth=OAuth(storage=storage)) as client:
         assert await client.list_tools()
-        show("Another client with the same storage asks nobody", issuer)
+        show("Another client with the same storage needs no sign-in", issuer)
         assert len(browser.visits) == 2
 
     await expire(storage)

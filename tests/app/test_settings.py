@@ -233,7 +233,7 @@ def test_a_variable_that_is_no_setting_is_logged(caplog: pytest.LogCaptureFixtur
     ]
 
 
-def test_a_default_that_is_secret_is_described_to_nobody() -> None:
+def test_a_default_that_is_secret_is_not_described() -> None:
     @dataclass
     class Own:
         key: Annotated[str, Setting(secret=True)] = "demo-key"

@@ -84,7 +84,7 @@ def test_every_command_that_starts_a_server_has_them(name: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", ["run", "trace", "mcp.json", "two.json"])
 async def test_a_served_file_and_a_server_behind_a_bridge_get_them(how: str, tmp_path: Path) -> None:
-    """Before the file is loaded, and whoever starts it."""
+    """Before the file is loaded, whichever command starts it."""
     (tmp_path / "s.py").write_text(SHOW)
     (tmp_path / ".env").write_text("B=2\n")
     entry = {"command": FERRULE[0], "args": [*FERRULE[1:], "run", str(tmp_path / "s.py")]}

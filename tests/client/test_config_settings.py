@@ -96,7 +96,7 @@ def test_a_description_replaces_the_servers() -> None:
     assert settings.shown_tool(tool) == {**tool, "title": "T", "description": ""}
 
 
-def test_keys_that_nobody_knows_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_keys_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """In one line of the log; the entry is used."""
     with caplog.at_level(logging.WARNING, "ferrule.client"):
         assert read_settings({"url": "http://h/", "zap": 1, "retries": 3}, "f: s") == ServerSettings()

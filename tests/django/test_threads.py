@@ -359,7 +359,7 @@ def test_async_functions_use_the_connection_of_the_request_under_wsgi(rows: Tabl
 
 
 def test_async_functions_have_a_thread_of_their_own_elsewhere(rows: Table) -> None:
-    """A legacy session would use that of its first request, whose connection nobody closed."""
+    """A legacy session would use that of its first request, whose connection was not closed."""
     from asgiref.sync import sync_to_async
 
     server = make_server()

@@ -225,7 +225,7 @@ async def test_approval_moves_money_only_after_a_yes_and_once(mode: str) -> None
         await client.call_tool("pay", {"payee": "Eve", "amount_eur": 5})
     assert approval.ACCOUNT == ["Ada", "Eve"]
     async with Client(approval.app, mode=mode) as client:
-        with pytest.raises(FerruleError):  # nobody there to ask
+        with pytest.raises(FerruleError):  # there is no user to ask
             (await client.call_tool("pay", {"payee": "Ada", "amount_eur": 800})).raise_on_error()
     assert approval.ACCOUNT == ["Ada", "Eve"]
 

@@ -90,7 +90,7 @@ async def test_a_forged_message_runs_no_code(redis_url: str, tmp_path: Path) -> 
             for message_id, message in (("one", pickled), ("two", unknown)):
                 await redis.hset(f"{name}:default.msgs", message_id, message)  # type: ignore[misc,arg-type]
                 await redis.rpush(f"{name}:default", message_id)  # type: ignore[misc]
-            # What was fetched with the pickle is lost for a while; a task that nobody begins is submitted again.
+            # What was fetched with the pickle is lost for a while; a task that no worker begins is submitted again.
             while brought.empty():
                 await executor.submit(Delivery("the-id", "tool", 1))
                 await asyncio.sleep(1)

@@ -240,7 +240,7 @@ def odd_call(draw: st.DrawFn) -> Any:
 def conversation(draw: st.DrawFn) -> tuple[str, list[bytes], bool]:
     """A revision, chunks of bytes after its handshake, and whether each ends at most one line.
 
-    If a chunk ends several, the order of their answers is nobody's promise: the general path answers what it refuses
+    If a chunk ends several, the order of their answers is not promised: the general path answers what it refuses
     before what it serves.
     """
     alone = draw(st.booleans())

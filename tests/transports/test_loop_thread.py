@@ -104,7 +104,7 @@ def test_a_thread_that_has_left_takes_nothing(loop: LoopThread) -> None:
 
 
 def test_what_is_left_fails_when_the_thread_is_interrupted(loop: LoopThread) -> None:
-    """As the handler of a signal does, which ends a server's worker: nobody may wait for ever."""
+    """As the handler of a signal does, which ends a server's worker: no caller may wait for ever."""
     left = Job(lambda: "never")
     host = HostThread()
 

@@ -204,5 +204,5 @@ async def test_frames_are_shown_before_they_are_received() -> None:
         await left.write_stream.aclose()
     assert got == [["odd"], ["plain"], ["plain"]]
     assert len(shown) == 2
-    assert left.write_stream.is_congested  # nobody takes what is sent now
+    assert left.write_stream.is_congested  # what is sent now is not received
     left.write_stream.send_pieces([b"1\n"], flush=True)

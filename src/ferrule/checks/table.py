@@ -181,7 +181,7 @@ _TABLE = (
         "schema-reference",
         "error",
         "A schema refers to something that it does not contain",
-        "Nobody fetches foreign schemas, so the tool cannot be used.",
+        "Clients do not fetch schemas from elsewhere, so the tool cannot be used.",
         "Put what is meant into $defs.",
     ),
     Rule(
@@ -284,7 +284,7 @@ _TABLE = (
         "F50",
         "hidden-characters",
         "error",
-        "A text has characters that nobody sees",
+        "A text has invisible characters",
         "They can carry instructions that a model reads and a person does not.",
         "Remove them.",
     ),

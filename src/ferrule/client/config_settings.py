@@ -1,6 +1,6 @@
 """What an entry of a configuration says about the use of its server: time limits, and which tools are shown and how.
 
-Hosts spell the same thing differently; every spelling in `read_settings` is read. A key that nobody knows is named in
+Hosts spell the same thing differently; every spelling in `read_settings` is read. An unknown key is named in
 the log, once for each entry, and the entry is used.
 """
 

@@ -181,7 +181,7 @@ class ServerMessages:
     Attributes:
         outdates: notification → the methods whose cached results it makes outdated.
         of_extensions: notification of an extension → the function that takes its params.
-        on_tools_changed: called when the server has announced a change of its tools; ``None``: nobody asks.
+        on_tools_changed: called when the server has announced a change of its tools; ``None``: no function is called.
     """
 
     def __init__(

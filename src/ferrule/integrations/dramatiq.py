@@ -11,9 +11,9 @@ Dramatiq runs an actor in a thread. The one actor here gets a task's id and wait
 that runs the body. Dramatiq's own retries and time limits are off: the task's record says whether it may run again, and
 its ``ttl_s`` when it ends.
 
-Whoever can write to the queue can make a worker run a task that exists and that no process runs; it would run anyway.
+Anyone who can write to the queue can make a worker run a task that exists and is not running; it would run anyway.
 A program may change the encoder of all messages of dramatiq (``dramatiq.set_encoder``); unless it is the JSON encoder,
-the executor refuses to work, because dramatiq's other one unpickles, which runs code of whoever wrote the message.
+the executor refuses to work, because dramatiq's other one unpickles, which runs code of the message's author.
 
 asyncio only.
 """

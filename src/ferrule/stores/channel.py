@@ -40,7 +40,7 @@ class Channel(Protocol):
 
 @runtime_checkable
 class PollingChannel(Protocol):
-    """A channel that asks for messages at intervals, and so costs something while nobody wants them."""
+    """A channel that asks for messages at intervals, and so costs something while nothing listens."""
 
     async def listen_while(
         self,

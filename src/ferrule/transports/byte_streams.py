@@ -179,7 +179,7 @@ async def serve_streams(
         max_message_bytes: longer messages are refused.
     """
     kernel = _kernel_of(server)
-    # Whoever reaches the stream is not known here.
+    # The peer of the stream is not known here.
     facts = transport or TransportContext("stream", is_network=True)
     async with kernel.lifespan() as state:
         pair = ByteStreamPair(source, sink, transport=facts, max_message_bytes=max_message_bytes)

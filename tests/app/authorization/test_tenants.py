@@ -100,7 +100,7 @@ async def test_handles_and_tasks_of_another_tenant_do_not_exist(tmp_path: Path, 
 
 
 async def test_a_session_of_another_tenant_is_unknown(tmp_path: Path) -> None:
-    """The same answer as for an id that nobody has."""
+    """The same answer as for an unknown id."""
     import aiohttp
 
     async with served(app_with(tmp_path)) as (url,), Client(url, mode=V1125, auth="of-acme") as acme:

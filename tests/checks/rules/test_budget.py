@@ -27,7 +27,7 @@ def test_a_list_over_the_budget() -> None:
 
 
 def test_the_usual_budgets_are_warnings() -> None:
-    """Nobody asked for them."""
+    """They were not asked for."""
     big = takes({"a": {"type": "string", "description": "word " * (TOOL_BUDGET + 1)}})
     assert [(each.code, each.severity) for each in found(big)] == [("F60", "warning")]
     many = [tool(f"t{at}", f"Number {at}.") for at in range(LIST_BUDGET // 20)]

@@ -31,7 +31,7 @@ def codes(*tools: dict[str, Any], **more: Any) -> list[str]:
         "x\u3164y",
     ],
 )
-def test_characters_that_nobody_sees(text: str) -> None:
+def test_invisible_characters(text: str) -> None:
     """Zero-width and tag characters carry text past the eye; escape sequences hide it on a terminal."""
     assert codes(tool(description=text)) == ["F50"]
 

@@ -43,7 +43,7 @@ def test_the_policy(csp: Any, expected: list[str]) -> None:
     assert shown({"ui": {"resourceUri": URI}}, {**GOOD, "_meta": {"ui": {"csp": csp}}}) == expected
 
 
-def test_a_policy_at_the_tool_reaches_nobody() -> None:
+def test_a_policy_at_the_tool_has_no_effect() -> None:
     """It belongs to the resource."""
     assert shown({"ui": {"resourceUri": URI, "csp": {}}}, GOOD) == ["F72"]
 

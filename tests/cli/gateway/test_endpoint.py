@@ -69,7 +69,7 @@ async def test_two_callers_sign_in_by_the_pages(
             assert not any(tail in caplog.text or tail.encode() in kept for tail in tails)
 
 
-async def test_a_link_that_nobody_gave_shows_nothing(tmp_path: Path) -> None:
+async def test_an_unknown_link_shows_nothing(tmp_path: Path) -> None:
     """Neither a page nor an endpoint; and pages take no POST."""
     async with protected() as behind:
         path = write_file(

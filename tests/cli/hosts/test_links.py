@@ -67,7 +67,7 @@ def test_a_url_with_a_token(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_file_stands_for_the_command_of_its_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path of this machine helps nobody; required settings are asked for with their descriptions."""
+    """A path of this machine is of no use elsewhere; required settings are asked for with their descriptions."""
     (tmp_path / "pyproject.toml").write_text(
         "[project]\nname = 'weather-mcp'\ndescription = 'Weather'\nscripts = {weather = 'server:main'}\n"
     )

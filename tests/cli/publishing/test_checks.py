@@ -57,7 +57,7 @@ def test_versions_that_are_one(tmp_path: Path, version: str) -> None:
     assert findings(made_project(tmp_path), version=version)["version"] == "ok"
 
 
-def test_a_version_that_nobody_says(tmp_path: Path) -> None:
+def test_a_missing_version(tmp_path: Path) -> None:
     """Computed by the build, and not said by the server."""
     path = made_project(tmp_path, pyproject=PYPROJECT.replace('version = "1.2.0"', 'dynamic = ["version"]'))
     assert findings(path, MCPServer("weather"))["version"] == "fail"
@@ -84,7 +84,7 @@ def test_a_package_that_nothing_proves_to_be_ones_own(tmp_path: Path, readme: st
 
 
 @pytest.mark.parametrize("url", ["http://weather.example.com/mcp", "https://localhost/mcp", "https://10.0.0.7/mcp"])
-def test_urls_that_nobody_reaches(tmp_path: Path, url: str) -> None:
+def test_urls_that_cannot_be_reached(tmp_path: Path, url: str) -> None:
     assert findings(made_project(tmp_path), remotes=[{"type": "streamable-http", "url": url}])["remote"] == "fail"
 
 

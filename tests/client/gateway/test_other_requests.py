@@ -92,7 +92,7 @@ async def test_a_task_of_a_tool_that_a_view_does_not_show_is_unknown_there(tmp_p
                 await less.request("tasks/get", {"taskId": task.task_id})
 
 
-def test_tasks_that_are_not_known_belong_to_callers_that_nobody_tells_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_tasks_belong_to_callers_without_a_principal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or are left to a server that gets credentials of each caller. The oldest are forgotten."""
     monkeypatch.setattr(other_requests, "MAX_TASKS", 2)
 

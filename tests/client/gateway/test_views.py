@@ -67,7 +67,7 @@ async def test_a_call_before_any_list_is_judged_too(tmp_path: Path) -> None:
 
 
 async def test_a_view_for_some_callers(tmp_path: Path) -> None:
-    """Whom a view names gets it on every path, and nobody else can enter it."""
+    """The users that a view names get it on every path, and no other user can enter it."""
     async with served(docs_server()) as (one,):
         path = write_file(tmp_path / "mcp.json", {"one": {"url": one}}, views=VIEWS, auth={"tokens": TOKENS})
         async with running(path) as gateway:

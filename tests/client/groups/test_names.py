@@ -72,7 +72,7 @@ def test_prefixes_only_where_they_are_needed() -> None:
 
 
 def test_a_name_does_not_change_when_another_server_comes_or_goes() -> None:
-    """Whoever was listed first under a name keeps it, also while it is away or does not list it."""
+    """The server that was listed first under a name keeps it, also while it is away or does not list it."""
     book = NameBook("tool", {"a": "a_", "b": "b_"}, prefix="when needed")
     assert book.merge([("b", ["find"])]) == {("b", "find"): "find"}
     assert book.merge([("a", ["find"]), ("b", ["find"])]) == {("a", "find"): "a_find", ("b", "find"): "find"}
@@ -124,7 +124,7 @@ def test_other_servers_keep_their_names_when_one_goes() -> None:
     assert (book.owner("a_t"), book.owner("b_t")) == (None, ("b", "t"))
 
 
-def test_uris_of_servers_that_are_gone_belong_to_nobody() -> None:
+def test_uris_of_removed_servers_have_no_owner() -> None:
     """Another server may have them."""
     book = UriBook("resource")
     book.merge([("a", ["x://1"]), ("b", ["x://2"])], str)

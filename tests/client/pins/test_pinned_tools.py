@@ -94,7 +94,7 @@ async def test_a_changed_definition_is_refused_before_anything_is_sent(
 
 
 async def test_a_tool_that_is_not_pinned_is_refused() -> None:
-    """Nobody has looked at it."""
+    """It was not reviewed."""
     app, calls = server(more=True)
     async with Client(app, pins=await pins(server()[0], "2026-07-28")) as client:
         with pytest.raises(DefinitionChanged, match="is not in the pins"):
@@ -138,7 +138,7 @@ async def test_a_new_session_is_looked_at_again() -> None:
 
 @pytest.mark.parametrize("wrong", [{}, {"ferruleSnapshot": 2}, {"ferruleSnapshot": 1, "tools": {"a": {}}}])
 async def test_what_is_no_snapshot_is_refused_at_once(wrong: dict[str, Any]) -> None:
-    """An empty set of pins would refuse everything, for a reason that nobody sees."""
+    """An empty set of pins would refuse everything, for a reason that is not visible."""
     with pytest.raises(ValueError, match=r"no snapshot|no digest"):
         Client(server()[0], pins=wrong)
 

@@ -64,7 +64,7 @@ async def echo(client: Client, *names: str) -> None:
 async def test_ten_servers_five_of_which_are_in_trouble(
     before: str, sdk: str | None, old_peer_python: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Nobody waits for those in trouble, their calls say what is wrong, and nothing is left at the end."""
+    """No list waits for those in trouble, their calls say what is wrong, and nothing is left at the end."""
     running = children()
     with Laptop(tmp_path, sdk=None if sdk is None else old_peer_python(sdk)) as laptop:
         gateway = Gateway(laptop.targets, open_s=0.05, moment_s=0.05)

@@ -1,7 +1,7 @@
 """What `docs/how-to/gateway.md` promises: through `proxy` everything arrives as it does without it.
 
 Every request, notification and question of the two newest revisions of either era is filled with every member that its
-type knows, and with one that nobody knows in each object, and sent both ways: once to the server, once through the
+type knows, and with an unknown one in each object, and sent both ways: once to the server, once through the
 proxy. What arrives at either end must be the same. Nothing here is a list written by hand: methods come from the
 revisions' tables, members from the wire types, so that a new one is met.
 """

@@ -1,4 +1,4 @@
-"""ferrule.client.supervision.opening: nobody waits for a server that hangs."""
+"""ferrule.client.supervision.opening: opening does not wait for a server that hangs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Noting(Token):
 
 
 class Never(BaseAuthentication):
-    """Knows nobody here, but may look at the path."""
+    """Knows no user, but may look at the path."""
 
     def authenticate(self, request: Any) -> None:
         """Return nothing."""

@@ -130,7 +130,7 @@ def test_a_legacy_client_is_guarded_alike(site: Site, alice: Any) -> None:
 
 
 def test_a_plain_server_without_a_login_does_not_mount_a_django_server() -> None:
-    """Whoever reaches it could call everything; the error says what to do."""
+    """Anyone who reaches it could call everything; the error says what to do."""
     host, guest = MCPServer[Any]("host"), filled(django_server("guest", REQUIRE_LOGIN=False))
     with pytest.raises(RegistrationError, match=r"'guest' has auth= and 'host' has none.*set auth= of 'host' too"):
         host.mount(guest)

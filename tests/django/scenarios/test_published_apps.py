@@ -1,4 +1,4 @@
-"""Published applications, which nobody made for this library, as tools: in an environment of their own."""
+"""Published applications, which were not made for this library, as tools: in an environment of their own."""
 
 from __future__ import annotations
 

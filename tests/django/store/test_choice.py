@@ -29,7 +29,7 @@ def server(**setting: Any) -> DjangoServer:
 
 
 def with_store(name: str) -> Any:
-    """The setting of the project names this store, for whoever reads it now."""
+    """The setting of the project names this store."""
     return mock.patch.dict(settings.MCP, STORE=name)
 
 

@@ -285,7 +285,7 @@ async def test_the_address_is_one_that_is_certainly_its_own(caplog: pytest.LogCa
 
 
 async def test_a_proxy_that_is_not_trusted_hides_the_address() -> None:
-    """It may have put the host of the inner network in place of the public one, which is nobody's business."""
+    """It may have put the host of the inner network in place of the public one, which must not be published."""
     app = weather()
     app.card()
     for name in ("x_forwarded_for", "via", "forwarded", "x_forwarded_host"):

@@ -132,7 +132,7 @@ def test_folders_are_nested_within_a_bound(tmp_path: Path) -> None:
 @LINKS
 @pytest.mark.parametrize("kind", ["file", "folder", "up", "nowhere", "loop"])
 def test_links_that_leave_the_folder_or_go_round_are_refused(tmp_path: Path, kind: str) -> None:
-    """What a skill serves is in its folder, whoever put the link there."""
+    """What a skill serves is in its folder, even if its author made a link."""
     (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
     (tmp_path / "private").mkdir()
     folder = tmp_path / "skills"

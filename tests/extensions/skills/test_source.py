@@ -39,7 +39,7 @@ async def names(client: Client) -> list[str]:
 
 
 async def test_added_changed_and_removed_files_are_served_after_the_next_check(tmp_path: Path) -> None:
-    """The author edits the folder; nobody restarts the server."""
+    """The author edits the folder, and the server is not restarted."""
     clock = Clock()
     skill = add_skill(tmp_path, "refunds")
     async with Client(server(tmp_path, clock)) as client:
@@ -101,7 +101,7 @@ async def test_listeners_learn_of_changes(tmp_path: Path) -> None:
 
 
 async def test_the_background_check_needs_no_request(tmp_path: Path) -> None:
-    """A client that listens hears of a change although nobody asks for a list."""
+    """A client that listens is notified of a change although no client asks for a list."""
     add_skill(tmp_path, "refunds")
     app: MCPServer[Any] = MCPServer("x", extensions=[Skills(watch_s=0.01)])
     inner: MCPServer[Any] = MCPServer("inner")

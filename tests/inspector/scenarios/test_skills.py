@@ -34,7 +34,7 @@ def test_the_skills_of_the_example_are_listed_and_read(browser: Any) -> None:
         text = finished(page)
         assert (EXAMPLE.parent / "data/skills/monthly-report/templates/report.md").read_text().splitlines()[0] in text
         watched.shoot("skills")
-        choose(page, "skill://desk/duty-roster/SKILL.md")
+        choose(page, "skill://office/duty-roster/SKILL.md")
         press(page, "Read SKILL.md")
         assert "Not verified" in finished(page)
 

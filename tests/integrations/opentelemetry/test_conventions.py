@@ -251,7 +251,7 @@ def test_the_table_finds_what_is_wrong() -> None:
 
 
 def test_one_version_is_pinned() -> None:
-    """The facts above are of this version; whoever raises it compares them with the tables of the next."""
+    """The facts above are of this version; a change of the version compares them with the tables of the next."""
     assert conventions.CONVENTIONS_VERSION == "0.1.0"
     assert conventions.BOUNDARIES_S == BOUNDARIES_S
 

@@ -125,7 +125,7 @@ async def test_a_server_without_components_names_what_it_answers(
 async def test_what_is_open_is_counted_when_it_is_read(app: MCPServer, recorder: Durations) -> None:
     """Sessions, streams, listeners; an endpoint that is gone counts for nothing."""
     endpoint = app.asgi(loopback=True)
-    assert recorder.read("sessions") == 0  # nobody was served yet
+    assert recorder.read("sessions") == 0  # no client was served yet
     session = await open_session(endpoint)
     await legacy_call(endpoint, {"jsonrpc": "2.0", "id": 5, "method": "ping"}, session).run()
     assert recorder.read("sessions") == 1

@@ -188,7 +188,7 @@ async def test_a_connection_that_does_not_answer_is_opened_again(
 
 
 class BehindPooler(PostgresChannel):
-    """Each transaction has another connection: nobody is notified."""
+    """Each transaction has another connection: no listener is notified."""
 
     async def _subscribe(self, connection: Any, on_notify: Callable[..., None]) -> None:
         await connection.execute("LISTEN nothing")

@@ -1,4 +1,4 @@
-"""The tables come to be there once, whoever begins, and keep nothing that has expired."""
+"""The tables are made once, whichever process begins, and keep nothing that has expired."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ async def test_a_connection_that_is_closed_while_it_is_used_is_one_that_is_lost(
     assert await server.run(end) == 2
 
 
-async def test_a_cancelled_call_leaves_its_connection_to_nobody(make: Any) -> None:
+async def test_the_connection_of_a_cancelled_call_is_not_used_again(make: Any) -> None:
     """Its statement may still run: the next call must not get its answer."""
     server = make(connections=1)
     await server.value("SELECT 1")

@@ -488,7 +488,7 @@ async def test_a_server_whose_output_is_redirected_says_where_it_serves(tmp_path
     [("0.0.0.0", "http://127.0.0.1:1/mcp"), ("::", "http://[::1]:1/mcp"), ("a.example", "http://a.example:1/mcp")],
 )
 async def test_the_address_to_try_can_be_reached(host: str, url: str) -> None:
-    """Nobody connects to 0.0.0.0."""
+    """0.0.0.0 is no address to connect to."""
     assert f"ferrule dev {url};" in how_to_connect(host, 1, "/mcp")
 
 

@@ -16,5 +16,5 @@ class NoteTools(MCPTestCase):
         self.assertEqual(Note.objects.get().owner, self.ada)
         self.assertEqual(self.mcp_client(self.bob).call("note_list")["results"], [])
 
-    def test_nobody_makes_a_note_without_a_user(self):
+    def test_a_note_needs_a_user(self):
         self.assertToolDenied("note_create", None, title="Buy milk")

@@ -74,7 +74,7 @@ class Quota:
     cannot be reached, each process counts by itself.
 
     Put it behind `Audit` and before `Policy`: then a call that a policy denies costs as much as any other, so that
-    nobody can fill a log by calls that are denied. Behind the policy, denied calls are free.
+    a log cannot be filled by calls that are denied. Behind the policy, denied calls are free.
 
     A call counts once, however many questions it asks, and once as a task. Where a part of ``per`` is not known, as
     the subject of an anonymous sender, the address counts in its place, else the session.

@@ -65,7 +65,7 @@ def _judge(text: str) -> Iterator[tuple[str, str]]:
     if not (text.isascii() and text.isprintable()):
         found = next((at for at in range(len(text)) if _is_hidden(text, at)), None)
         if found is not None:
-            yield "F50", f"has the character U+{ord(text[found]):04X}, which nobody sees, at {found}"
+            yield "F50", f"has the character U+{ord(text[found]):04X}, which is not visible, at {found}"
         turned = next((at for at, char in enumerate(text) if char in _DIRECTION), None)
         if turned is not None:
             yield (

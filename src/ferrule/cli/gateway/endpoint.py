@@ -61,7 +61,9 @@ class GatewayEndpoint(HttpEndpoint):
             query = request.scope.get("query_string", b"").decode("latin-1")
             server = await sign_ins.take_response(query)
             if server is None:
-                return 404, message_page("Nobody waits for this", "The sign-in has ended or expired. Start it again.")
+                return 404, message_page(
+                    "This sign-in is not open", "The sign-in has ended or expired. Start it again."
+                )
             return 200, message_page(f"{server}: done", "You can close this page and go back to where you came from.")
         page = await sign_ins.page(ticket)
         if page is None:

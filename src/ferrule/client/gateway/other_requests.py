@@ -35,7 +35,7 @@ NAMED_TASK_METHODS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 """Requests of the modern extension that name a task, in a header too."""
 _LIST_TASKS: Final = "tasks/list"
 MAX_TASKS: Final = 10_000
-"""Tasks whose owners are remembered; above it, those that began longest ago are nobody's."""
+"""Tasks whose owners are remembered; above it, those that began longest ago have no known owner."""
 _HANDLED: Final = frozenset({"tools", "prompts", "resources", "completions", "logging"})
 _ABSENT: Final = frozenset({int(JsonRpcErrorCode.METHOD_NOT_FOUND)})
 _NOT_THERE: Final = frozenset({int(JsonRpcErrorCode.METHOD_NOT_FOUND), int(JsonRpcErrorCode.INVALID_PARAMS)})

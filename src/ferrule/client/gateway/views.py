@@ -86,7 +86,7 @@ class View:
 
         Args:
             kind: ``"tools"``, ``"prompts"``, ``"resources"`` …
-            server: the name of its server; ``None`` for what belongs to the gateway itself or to nobody known.
+            server: the name of its server; ``None`` for what belongs to the gateway itself, or to no known server.
             name: its name or URI as clients see it.
         """
         if server is None or not self.shows_server(server):

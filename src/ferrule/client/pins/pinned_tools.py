@@ -1,6 +1,6 @@
 """``Client(pins=…)``: tools whose definitions are no longer those that a person has looked at are refused.
 
-A server, or whoever took it over, can change what a tool says to the model after it was approved. The file of
+A server, or an attacker who controls it, can change what a tool says to the model after it was approved. The file of
 ``ferrule snapshot`` has the digest of each definition; a client with it leaves out of its lists, and refuses to call,
 each tool that differs or is not in the file.
 

@@ -175,8 +175,8 @@ CREATE INDEX tasks_owner ON {schema}.tasks (owner_key, number) WHERE owner <> ''
 CREATE INDEX tasks_expiry ON {schema}.tasks (expires_at);
 CREATE INDEX tasks_lease ON {schema}.tasks (leased_until) WHERE leased_until IS NOT NULL;
 
--- The number of records of each owner, and of all under the empty key. Whoever changes both a record's existence and
--- these rows locks the row of all first: so bounds are exact, and no two transactions wait for each other.
+-- The number of records of each owner, and of all under the empty key. A transaction that adds or removes a record, and
+-- changes these rows, locks the row of all first: so bounds are exact, and no two transactions wait for each other.
 CREATE TABLE {schema}.task_counts (owner_key bytea PRIMARY KEY, tasks bigint NOT NULL);
 INSERT INTO {schema}.task_counts VALUES ('', 0);
 

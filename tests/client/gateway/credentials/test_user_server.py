@@ -77,7 +77,7 @@ async def test_a_person_who_refuses_is_not_signed_in() -> None:
 
 
 async def test_lists_start_no_sign_in() -> None:
-    """No client registers at the issuer, and nobody is asked, before a call needs it."""
+    """No client registers at the issuer, and no user is asked, before a call needs it."""
     async with front() as gateway, gateway.client("ada") as ada:
         assert await names(ada) == ["files_sign_in"]
         assert await ada.list_prompts() == []
@@ -85,7 +85,7 @@ async def test_lists_start_no_sign_in() -> None:
 
 
 async def test_an_anonymous_caller_of_a_network_gets_no_credential() -> None:
-    """Whoever comes without a principal could be anybody."""
+    """A caller without a principal could be any user."""
     from ferrule.client.gateway.credentials.caller import OWNER, UnknownCaller, caller_id
     from ferrule.kernel.dispatch import TransportContext
 

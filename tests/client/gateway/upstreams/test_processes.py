@@ -126,7 +126,7 @@ async def test_a_server_that_asks_gets_a_process_for_each_client(program: list[s
 
 
 async def test_no_client_is_asked_what_may_be_the_question_of_another_one(program: list[str], tmp_path: Path) -> None:
-    """Two calls on one process: the question is refused, and nobody answers for somebody else."""
+    """Two calls on one process: the question is refused, and no user answers for another."""
     settings = {"behind": UpstreamSettings(sessions="shared")}
     gateway = Gateway({"behind": program}, settings=settings, moment_s=60, mode="legacy")
     (tmp_path / "met").mkdir()

@@ -1,4 +1,4 @@
-"""Servers behind a gateway that are slow, silent, away or gone: nobody waits for them, and calls say what is wrong."""
+"""Servers behind a gateway that are slow, silent, away or gone: no list waits for them, and calls say what is wrong."""
 
 from __future__ import annotations
 

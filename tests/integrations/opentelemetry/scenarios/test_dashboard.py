@@ -70,7 +70,7 @@ async def scraped() -> str:
 
 
 async def test_every_metric_and_label_of_the_dashboard_is_recorded() -> None:
-    """A panel without data would be found by nobody before the night on which it is needed."""
+    """A panel without data would be noticed only in the incident in which it is needed."""
     page = await scraped()
     exported = set(re.findall(r"^(\w+)(?:\{| )", page, re.MULTILINE))
     asked = {name for expression in expressions() for name in NAME.findall(expression)}

@@ -4,9 +4,9 @@ A chain belongs to one writer: to one process and one `Audit`. A line is ``{…,
 "hash":"…"}``; ``hash`` is the SHA-256 of the bytes of the line before ``,"hash"`` with the last ``prev`` in them, or
 with a key the HMAC-SHA256.
 
-Without a key, whoever can write to the file can also make a whole new chain; the heads of the chains (number and hash
-of the last record) show that if they are kept elsewhere. With a key, only its owner can. In both cases records that
-are missing at the end are found only with heads.
+Without a key, anyone who can write to the file can also make a whole new chain. The heads of the chains (number and
+hash of the last record) show that if they are kept elsewhere. With a key, only its owner can make one. In both cases
+records that are missing at the end are found only with heads.
 """
 
 from __future__ import annotations

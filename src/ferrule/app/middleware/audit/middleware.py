@@ -84,7 +84,7 @@ class Audit:
             show; none by default. Arguments that the schema declares as secret are never shown.
         key: secret of at least 16 bytes. With it, records have the HMAC of all arguments that the schema does not
             declare as secret: calls with equal arguments can be found, and the arguments cannot be guessed. With a
-            plain hash, whoever guesses a name or a number could hash the guess and compare. It is the key of the
+            plain hash, someone who guesses a name or a number could hash the guess and compare. It is the key of the
             chain, too.
         chain: link each record to the one before, so that ``ferrule audit verify`` finds changes.
         methods: methods with a record for each request.
@@ -167,7 +167,7 @@ class Audit:
 
     async def _keep(self, record: AuditRecord, failure: BaseException | None) -> None:
         if not self._refuses or (failure is not None and not isinstance(failure, Exception)):
-            self._writer.submit(record)  # nobody waits for the answer of a cancelled request
+            self._writer.submit(record)  # a cancelled request has no answer that could wait for the sink
             return
         try:
             await self._writer.write(record)
@@ -295,5 +295,5 @@ def _task_id(ctx: ServerRequestContext[Any], result: Any) -> str | None:
 
 
 def _short_hash(text: str) -> str:
-    # Of a random id, which nobody can guess: a plain hash is enough, and is the same in every process.
+    # Of a random id, which cannot be guessed: a plain hash is enough, and is the same in every process.
     return hmac.new(b"ferrule session", text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:16]

@@ -40,7 +40,7 @@ def caller_id(context: TransportContext, server: str) -> str:
         server: the name of the server behind, for the error.
 
     Raises:
-        UnknownCaller: the request came over a network, and nobody has authenticated its sender.
+        UnknownCaller: the request came over a network, and its sender is not authenticated.
     """
     principal = context.principal
     if principal is None:

@@ -101,7 +101,7 @@ class SignIn:
             with anyio.fail_after(SIGN_IN_S):
                 await flow()
         except TimeoutError:
-            self.error = InteractionFailed(f"Nobody signed in to {self.server!r} within {SIGN_IN_S:g} s")
+            self.error = InteractionFailed(f"The user did not sign in to {self.server!r} within {SIGN_IN_S:g} s")
         except Exception as error:
             self.error = error
             logger.warning("A sign-in to %r failed: %s", self.server, error)
@@ -177,7 +177,7 @@ class SignIns:
         return SignInPage(*(str(part) for part in parts)) if is_list(parts) and len(parts) == 3 else None
 
     async def take_response(self, query: str) -> str | None:
-        """Take an authorization response, and return the server that it is for; ``None`` if nobody waits for it.
+        """Take an authorization response, and return the server that it is for; ``None`` if no sign-in waits for it.
 
         Args:
             query: the query of the request to the redirect URI.

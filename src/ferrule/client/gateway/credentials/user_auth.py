@@ -110,7 +110,7 @@ class SignedInUser:
         return SignInRequired(self._server)
 
     async def begin(self) -> SignIn | None:
-        """Start to sign in, unless that is going on, and return it with its link; ``None`` if nobody is needed.
+        """Start to sign in, unless that is going on, and return it with its link; ``None`` if no user is needed.
 
         Raises:
             AuthError: it failed.

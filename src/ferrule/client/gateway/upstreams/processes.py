@@ -47,7 +47,7 @@ class ProcessUser(Protocol):
 
     @property
     def is_unused(self) -> bool:
-        """Whether no request is in progress and nobody holds it."""
+        """Whether no request is in progress and no session holds it."""
         ...
 
 
