@@ -464,14 +464,14 @@ async def vanished_askers(server: Server, count: int) -> None:
 async def endless_progress(server: Server, count: int) -> None:
     """Calls that never stop talking: to clients that read, that do not, and that go."""
 
-    def told(number: int) -> bytes:
+    def progress_of(number: int) -> bytes:
         params = {"name": "endless", "arguments": {}, "_meta": {**META, "progressToken": 1}}
         body = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
         return http(body, {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "endless"})
 
     async def one(number: int) -> None:
         client = await Client.connect(server.port)
-        client.writer.write(told(number))
+        client.writer.write(progress_of(number))
         if number % 3 == 0:
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         elif number % 3 == 1:

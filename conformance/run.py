@@ -288,7 +288,7 @@ def passes_alone(name: str) -> bool:
     """Whether a scenario that failed among all at once passes by itself.
 
     The suite starts every client at the same time, with time limits made for larger machines; a scenario that only
-    failed for want of a processor is told apart from one that fails. It is judged by its own checks and exit code.
+    failed for want of a processor is distinguished from one that fails. It is judged by its own checks and exit code.
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [*suite(), "client", "--command", client_command(), "--scenario", name, "--timeout", "60000"]

@@ -62,7 +62,7 @@ async def use(block: ToolContentBlock, ctx: Context) -> ToolContentBlock:
 
 
 def fake_model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """First wants the stock of every part that the question names, then adds up what it was told."""
+    """First wants the stock of every part that the question names, then adds up the results."""
     last: Any = params.messages[-1].content
     if isinstance(last, ToolContentBlock):
         wanted = [part for part in PARTS if part in (last.text or "")]

@@ -28,7 +28,7 @@ def styled(text: str, code: int) -> str:
 
 
 class Conversation:
-    """Asks, keeps the answers, and shows them if it is told to."""
+    """Asks, keeps the answers, and shows them on request."""
 
     def __init__(self, *, shows: bool) -> None:
         self.answers: dict[str, Any] = {}
@@ -84,10 +84,10 @@ async def main() -> None:
                     start_ms = (time.perf_counter() - began) * 1000
                     era = "modern era" if client.is_modern else "legacy era"
                     title = f"{client.protocol_version} over {name}"
-                    told = f"the {era}; connected in {start_ms:.0f} ms"
+                    heading = f"the {era}; connected in {start_ms:.0f} ms"
                     shows = shows_all or first is None
                     if shows:
-                        print(f"{styled(title, 1)}, {told}", flush=True)
+                        print(f"{styled(title, 1)}, {heading}", flush=True)
                     conversation = Conversation(shows=shows)
                     await conversation.hold(client)
                     spoken.add(client.protocol_version)
@@ -95,7 +95,7 @@ async def main() -> None:
                     check_same(title, first, conversation)
                     count = len(conversation.answers)
                     same = styled(f"the same {count} answers", 32)
-                    print(f"{styled(title, 1)}, {told}: {same} in {conversation.took_ms:.0f} ms", flush=True)
+                    print(f"{styled(title, 1)}, {heading}: {same} in {conversation.took_ms:.0f} ms", flush=True)
                 first = first or conversation
                 if shows:
                     print()

@@ -73,7 +73,7 @@ async def show(client: Client) -> None:
     found = await client.call_tool(
         "search_search", {"words": "ClientGroup("}, on_progress=lambda now, total, text: steps.append(now)
     )
-    print(f"  search:  {len(found.data)} lines, progress told {'as it went' if steps else 'never'}")
+    print(f"  search:  {len(found.data)} lines, progress reported {'as it went' if steps else 'never'}")
     chart = await client.call_tool("picture_bar_chart", {"values": [3, 1, 2]})
     print(f"  picture: {chart.text}, {chart.content[1].mime_type}")
 

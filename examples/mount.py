@@ -17,7 +17,7 @@ from showing import process_listening
 from ferrule import Client
 
 FOLDER = Path(__file__).parent / "mounting"
-# Package -> the application, the endpoint's URL, and what its server must be told.
+# Package -> the application, the endpoint's URL, and the setting that its server needs.
 APPLICATIONS = {
     "fastapi": ("fastapi_app:app", "/tools/mcp", ()),
     "starlette": ("starlette_app:app", "/mcp", ()),

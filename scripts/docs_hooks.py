@@ -1,4 +1,4 @@
-"""What mkdocs is told beside its configuration: links out of ``docs/``, and ``llms.txt``.
+"""Hooks of mkdocs: links out of ``docs/``, and ``llms.txt``.
 
 Pages link to files of the repository (examples, bench results) by relative paths, so that the links work where the
 repository is browsed. The site gets a copy of each such file, and the link leads there.

@@ -19,7 +19,7 @@ INSTALLERS = {"pip", "setuptools", "wheel"}  # what a fresh environment may hold
 COMMAND = str(Path(sys.executable).with_name("ferrule"))
 
 
-def told(text: str) -> None:
+def report(text: str) -> None:
     """One line of the report."""
     print(f"   {text}", flush=True)
 
@@ -45,13 +45,13 @@ def check_metadata(version: str) -> None:
     missing = [str(file) for file in recorded if not Path(str(file.locate())).exists()]
     assert not missing, missing
     data = [file for file in recorded if file.parts[0] == "ferrule" and file.suffix not in (".py", ".pyc")]
-    told(f"version {version}, Apache-2.0, py.typed; {len(data)} data files, all there")
+    report(f"version {version}, Apache-2.0, py.typed; {len(data)} data files, all there")
 
 
 def check_size() -> None:
     """The promise of the README: few distributions, few megabytes.
 
-    The limit is for what the wheels hold. Bytecode is told beside it: pip makes it when it installs and uv when it is
+    The limit is for what the wheels hold. Bytecode is shown beside it: pip makes it when it installs and uv when it is
     asked to, and how much it is depends on the interpreter.
     """
     sizes: dict[str, int] = {}
@@ -67,7 +67,7 @@ def check_size() -> None:
             sizes[name] += size * (path.suffix != ".pyc")
     megabytes = sum(sizes.values()) / 1e6
     limits = f"at most {MAX_DISTRIBUTIONS} and {MAX_MEGABYTES}"
-    told(f"{len(sizes)} distributions, {megabytes:.1f} MB ({limits}), and {bytecode / 1e6:.1f} MB of bytecode")
+    report(f"{len(sizes)} distributions, {megabytes:.1f} MB ({limits}), and {bytecode / 1e6:.1f} MB of bytecode")
     assert len(sizes) <= MAX_DISTRIBUTIONS, sorted(sizes)
     assert megabytes <= MAX_MEGABYTES, sorted(sizes.items(), key=lambda item: -item[1])
 
@@ -77,7 +77,7 @@ def check_command() -> None:
     assert "call" in command("--help")
     assert "add" in command("list", "calculator.py")
     assert command("call", "calculator.py", "add", "a=2", "b=40").strip() == "42"
-    told("ferrule --help, list, call")
+    report("ferrule --help, list, call")
 
 
 async def check_eras() -> None:
@@ -88,7 +88,7 @@ async def check_eras() -> None:
         async with Client(target, mode=mode) as client:
             result = await client.call_tool("add", {"a": 2, "b": 40}, result_type=int)
             assert result.data == 42, result
-            told(f"add(2, 40) = {result.data} over {over}, {client.protocol_version}")
+            report(f"add(2, 40) = {result.data} over {over}, {client.protocol_version}")
 
     for mode in ("legacy", "auto"):
         await ask(StdioServer(sys.executable, ["calculator.py"]), mode, "stdio")

@@ -93,10 +93,12 @@ def main() -> int:
                     for client in ("legacy",) if name == "sdk" else CLIENTS:
                         found[f"{name} {client}"] = seen_by(client, {"call": call}, work, [url])
             expected = found.pop("sdk legacy")
-            told = {client: differences(expected, each) for client, each in found.items()}
-            failed = failed or any(told.values())
+            faults = {client: differences(expected, each) for client, each in found.items()}
+            failed = failed or any(faults.values())
             print(
-                path, expected.get("error") or counts(expected), "same" if not any(told.values()) else json.dumps(told)
+                path,
+                expected.get("error") or counts(expected),
+                "same" if not any(faults.values()) else json.dumps(faults),
             )
     return int(failed)
 

@@ -81,7 +81,7 @@ async def check(mode: str) -> None:
             async with shared_by_processes(app, f"sqlite:///{folder}/cache.db") as client:
                 await client.read_resource("stock://all")
                 await client.read_resource("stock://all")
-    assert len(READS) == 2  # a server of this process is told apart from any other, so only the second reading is saved
+    assert len(READS) == 2  # a server of this process differs from any other, so only the second reading is saved
     READS.clear()
     async with Client(app, mode=mode, cache=False) as client:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Changes, told by a server and heard by a client."""
+"""Changes that a server sends and a client receives."""
 
 # --8<-- [start:code]
 from ferrule import Client, Context, MCPServer

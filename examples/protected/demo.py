@@ -87,7 +87,9 @@ async def walk(url: str, issuer: DemoIssuer) -> None:
     http = AiohttpClient(HttpClientOptions(proxy=None))
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     refused = await http.open(HttpClientRequest("POST", url, headers, b"{}"))
-    show("A request without a token is refused, and told where to go", issuer, refused.headers["www-authenticate"])
+    show(
+        "A request without a token is refused, with the address to sign in", issuer, refused.headers["www-authenticate"]
+    )
     assert refused.status == 401
     await refused.aclose()
     await http.aclose()

@@ -108,10 +108,10 @@ def explains_arguments(what: str | None = None) -> Callable[[Callable[P, R]], Ca
                 trace = error.__traceback__
                 if trace is None or trace.tb_next is not None:  # raised inside the function
                     raise
-                told = _explain(what or type(args[0]).__name__, function, args, kwargs)
-                if told is None:
+                explanation = _explain(what or type(args[0]).__name__, function, args, kwargs)
+                if explanation is None:
                     raise
-                raise TypeError(told) from None
+                raise TypeError(explanation) from None
 
         return call
 

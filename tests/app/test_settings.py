@@ -106,7 +106,7 @@ def test_missing_ones_have_their_defaults(cls: type[Any]) -> None:
 
 
 @CLASSES
-def test_all_problems_are_told_together_and_no_value(cls: type[Any]) -> None:
+def test_all_problems_are_reported_together_without_values(cls: type[Any]) -> None:
     """The person who sets them reads it once, perhaps in a log that others read too."""
     found = problems(cls, DAYS="secret-days", UNITS="secret-units", VERBOSE="secret-maybe")
     assert found["API_KEY"] == "is not set: Key of your account"

@@ -125,7 +125,7 @@ class FastMCP:
 
     @property
     def instructions(self) -> str | None:
-        """What the model is told about the server."""
+        """What the model gets to know about the server."""
         return self._mcp_server.instructions
 
     @property

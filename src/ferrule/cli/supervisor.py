@@ -71,7 +71,7 @@ class Supervisor:
             self._stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 0  # told to end, by whichever signal, it has done so
+        return 0  # it has ended in order, after a signal
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signal = number

@@ -570,7 +570,7 @@ class Client:
 
         The list is ready to append to the conversation; it is empty if the response calls no tool. It also has
         ``outcomes``, one for each call, and ``others``, calls that are not made here. An unknown tool, malformed
-        arguments, a call that was not approved or took too long is told to the model as an error.
+        arguments, a call that was not approved or took too long is given to the model as an error.
 
         Args:
             response: an object of the provider's package, the final message of its stream, or the decoded JSON.

@@ -399,7 +399,7 @@ class ChannelContract(StoreContract):
             group.cancel_scope.cancel()
         assert heard == [sent, sent]
 
-    async def test_a_later_listener_gets_later_messages(self) -> None:
+    async def test_whoever_comes_later_hears_what_comes_later(self) -> None:
         """No message is kept for later subscribers, and none is delivered to former ones."""
         one, other = await self.make_two()
         heard: list[bytes] = []

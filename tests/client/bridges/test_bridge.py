@@ -419,7 +419,7 @@ class Broken:
 
 
 @anywhere
-async def test_a_failing_connection_is_told_and_a_bug_is_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_model_gets_a_failing_connection_and_no_bug(caplog: pytest.LogCaptureFixture) -> None:
     """The model never sees the inside of the program; the log does."""
     for error, said in ((LocalError("The server is gone"), "The server is gone"), (KeyError("secret"), "the log")):
         bridge = ToolBridge(Broken(error), "openai")

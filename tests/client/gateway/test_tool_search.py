@@ -143,7 +143,7 @@ async def test_what_the_search_says_is_what_a_server_says(version: str) -> None:
 
 @pytest.mark.usefixtures("any_backend")
 @before_and_behind
-async def test_a_change_behind_is_found_and_told_only_where_the_list_changes(before: str, behind: str) -> None:
+async def test_a_change_behind_is_found_and_notified_only_where_the_list_changes(before: str, behind: str) -> None:
     """The three tools stay the same three, whatever they find."""
     app = shop(5)
     server = proxy(app, mode=behind, tool_search=5)

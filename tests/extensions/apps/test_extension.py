@@ -282,7 +282,7 @@ async def test_tools_with_the_same_page_share_its_resource_and_others_do_not() -
         assert item.meta["ui"]["csp"]["connectDomains"] == ["https://a.example"]
 
 
-async def test_pages_of_the_same_name_are_told_apart_by_their_uris(tmp_path: Path) -> None:
+async def test_pages_of_the_same_name_differ_by_their_uris(tmp_path: Path) -> None:
     """Also by those of earlier versions, which lead to the page that they belonged to."""
     app = MCPServer("x")
     for folder in ("a", "b"):

@@ -241,7 +241,7 @@ async def test_skills_of_a_mounted_server_are_served_under_their_uris_there(
                 await skill.read(path)
 
 
-async def test_skills_can_be_told_apart_by_prefix(tmp_path: Path) -> None:
+async def test_skills_of_the_same_name_differ_by_prefix(tmp_path: Path) -> None:
     """Two folders may have skills of the same name, and not of the same URI."""
     add_skill(tmp_path / "a", "refunds")
     add_skill(tmp_path / "b", "refunds")

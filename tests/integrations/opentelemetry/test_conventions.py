@@ -182,7 +182,7 @@ async def test_conditions_of_attributes_hold(recorded: Telemetry) -> None:
         assert ("error.type" in attributes) == (span.status.status_code.name == "ERROR")
 
 
-async def test_failures_are_told_apart(recorded: Telemetry) -> None:
+async def test_failures_have_different_types(recorded: Telemetry) -> None:
     """A failed tool, a code of the server, and a mistake of the caller, which is an error on the client's side only."""
 
     def failures(kind: str, name: str) -> list[tuple[Any, Any, Any]]:

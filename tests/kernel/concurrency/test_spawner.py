@@ -112,6 +112,6 @@ def test_a_program_that_has_not_imported_asyncio_does_not_run_on_it(monkeypatch:
     assert is_asyncio() is False
 
 
-async def test_the_running_loop_is_told_from_others(anyio_backend: str) -> None:
+async def test_the_running_loop_is_recognized(anyio_backend: str) -> None:
     """Within a task."""
     assert is_asyncio() is (anyio_backend == "asyncio")

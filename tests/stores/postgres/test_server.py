@@ -255,7 +255,7 @@ async def test_a_full_disk_is_an_error_at_once_and_can_be_read(make: Any) -> Non
     assert await PostgresBlobs(server).get("k") == b"x"
 
 
-async def test_a_user_without_rights_is_told_so_at_once(own: OwnPostgres, make: Any) -> None:
+async def test_a_user_without_rights_gets_an_error_at_once(own: OwnPostgres, make: Any) -> None:
     """The tables cannot be made: an operator must act."""
     user = f"user_{secrets.token_hex(4)}"
     await make().value(f"CREATE USER {user}")

@@ -85,7 +85,7 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         InvalidArguments: arguments do not fit; with all problems, at most 20.
     """
     if not isinstance(arguments, Mapping):
-        raise InvalidArguments([ArgumentProblem("arguments", "expected object")], spec.told_parameters())
+        raise InvalidArguments([ArgumentProblem("arguments", "expected object")], spec.parameters_text())
     given = cast("Mapping[str, Any]", arguments)
     problems: list[ArgumentProblem] = []
     kwargs: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def bind_slowly(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
             break
         problems.append(_unknown(name, names))
     if problems:
-        raise InvalidArguments(problems[:_MAX_PROBLEMS], spec.told_parameters())
+        raise InvalidArguments(problems[:_MAX_PROBLEMS], spec.parameters_text())
     return kwargs
 
 

@@ -278,7 +278,7 @@ class FunctionSpec:
             self.description()
         return self._descriptions
 
-    def told_parameters(self) -> str:
+    def parameters_text(self) -> str:
         """Return the parameters in one line, for errors about wrong arguments; made once."""
         if self._description is None:
             from ferrule.app.signatures.coercion import describe

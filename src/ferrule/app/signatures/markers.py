@@ -159,8 +159,8 @@ def _decode_union(shape: Shape, value: Any) -> Any:
     ):  # only one member has these names, so its error is the useful one
         raise ValueError(problems[0][1])
     # The path inside a member is part of the text: a path at the end of the message is read as that of the union.
-    told = dict.fromkeys(_in_words(text) for _, text in problems)
-    raise ValueError(f"no member of the union fits: {'; '.join(told)}")
+    texts = dict.fromkeys(_in_words(text) for _, text in problems)
+    raise ValueError(f"no member of the union fits: {'; '.join(texts)}")
 
 
 def _in_words(message: str) -> str:

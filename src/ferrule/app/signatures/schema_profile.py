@@ -159,7 +159,7 @@ class _Rewriter:
 
 def _tell_rest(made: Schema, formats: frozenset[str]) -> None:
     """Replace keywords that not every API supports: by an equal bound, or by a sentence in the description."""
-    told: list[str] = []
+    phrases: list[str] = []
     is_integer = made.get("type") == "integer"
     for exclusive, inclusive, word, step in (
         ("exclusiveMinimum", "minimum", "greater than", 1),
@@ -172,21 +172,21 @@ def _tell_rest(made: Schema, formats: frozenset[str]) -> None:
         if is_integer:  # the next whole number beyond the bound
             within = math.floor(bound) + 1 if step > 0 else math.ceil(bound) - 1
         else:
-            told.append(f"{word} {bound}")
+            phrases.append(f"{word} {bound}")
         if inclusive in made:
             within = max(within, made[inclusive]) if step > 0 else min(within, made[inclusive])
         made[inclusive] = within
     if (step_size := made.pop("multipleOf", None)) is not None:
-        told.append(f"a multiple of {step_size}")
+        phrases.append(f"a multiple of {step_size}")
     if isinstance(name := made.get("format"), str) and name not in formats:
-        told.append(_FORMAT_WORDS.get(name, f"format {made.pop('format')}"))
+        phrases.append(_FORMAT_WORDS.get(name, f"format {made.pop('format')}"))
         made.pop("format", None)
     if isinstance(encoding := made.pop("contentEncoding", None), str):
-        told.append(encoding)
+        phrases.append(encoding)
     if isinstance(media := made.pop("contentMediaType", None), str):
-        told.append(media)
-    if told:
-        text, rest = made.get("description"), ", ".join(told)
+        phrases.append(media)
+    if phrases:
+        text, rest = made.get("description"), ", ".join(phrases)
         made["description"] = f"{text} ({rest})" if text else rest[:1].upper() + rest[1:]
 
 

@@ -53,11 +53,11 @@ def check_hidden(picture: ServerPicture) -> Iterator[RuleFinding]:
 
 
 def _texts(kind: str, name: str, definition: Any) -> Iterator[RuleFinding]:
-    told: set[str] = set()
+    yielded: set[str] = set()
     for path, text in _walk(definition):
         for code, message in _judge(text):
-            if code not in told:  # once for each rule and definition
-                told.add(code)
+            if code not in yielded:  # once for each rule and definition
+                yielded.add(code)
                 yield RuleFinding(code, kind, name, path, message)
 
 

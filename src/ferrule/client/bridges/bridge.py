@@ -4,7 +4,7 @@ A loop of an agent is: send ``await bridge.tools()`` with the conversation, appe
 ``await bridge.answer(response)``, and go on until the answer is empty.
 
 Whatever a model asks for gets an answer, and nothing of it is raised: an unknown tool, malformed arguments, a call that
-was not approved or took too long is told to the model as an error. Programs raise only what they do wrong themselves.
+was not approved or took too long is given to the model as an error. Programs raise only what they do wrong themselves.
 """
 
 from __future__ import annotations

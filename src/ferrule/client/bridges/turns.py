@@ -85,7 +85,7 @@ class CallOutcome:
         tool: the name of the tool in the group or client; ``None`` for an unknown one.
         arguments: the arguments that the tool got, or would have got.
         status: what became of it.
-        parts: what the model is told.
+        parts: what the model gets.
         result: the result of the tool; ``None`` if it gave none.
     """
 
@@ -98,7 +98,7 @@ class CallOutcome:
 
     @property
     def is_error(self) -> bool:
-        """Whether the model is told of an error."""
+        """Whether the model gets an error."""
         return self.status != "done"
 
 

@@ -1,4 +1,4 @@
-"""Handlers of a program that serve several servers: they are told which one sends a message.
+"""Handlers of a program that serve several servers: they get the name of the one that sends a message.
 
 Questions have the server's name already (`ServerQuestion.server`). A handler of log messages, notifications or progress
 that takes one more argument than for one server gets the name in the configuration as the last one.

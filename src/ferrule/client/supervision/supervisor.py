@@ -83,7 +83,7 @@ class ConnectionSupervisor:
         self._wake: anyio.Event | None = None
         self._last_attempt_at = 0.0
         self._is_proven = False
-        self._is_told = False
+        self._is_reported = False
 
     # -- the state --------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class ConnectionSupervisor:
         """Connect, and stay connected, until ``background`` closes."""
         self._settled, self._tried = anyio.Event(), anyio.Event()
         self._lost, self._wake = anyio.Event(), anyio.Event()
-        self._is_told = False
+        self._is_reported = False
         self._background = background
         self._next_attempt = self._attempt
         self._change("connecting", error=None, failures=0, down_since=None, next_attempt_at=None)
@@ -280,11 +280,11 @@ class ConnectionSupervisor:
     # -- changes of the state -----------------------------------------------------------------------------------------
 
     def _note_connected(self) -> None:
-        was_told, self._is_told = self._is_told, False
+        was_reported, self._is_reported = self._is_reported, False
         self._next_attempt = self._attempt
         self._is_proven = False
         self._change("connected", error=None, down_since=None, next_attempt_at=None)
-        if was_told:
+        if was_reported:
             logger.info("The server %r can be reached again", self.name)
 
     def _note_failure(self, error: Exception, failures: int) -> None:
@@ -299,8 +299,8 @@ class ConnectionSupervisor:
             next_attempt_at=now + self._policy.pause_s(failures),
             down_since=before.down_since or now,
         )
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             was_up = before.state == "connected"
             words = "does not answer any more" if was_up else "cannot be reached and is tried again"
             logger.warning("The server %r %s: %s", self.name, words, error)

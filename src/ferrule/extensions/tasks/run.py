@@ -342,17 +342,17 @@ class TaskRun:
             return
         if not isinstance(error, MCPError):
             logger.error("Task %s of tool %r failed", self.record and self.record.task_id, self.tool, exc_info=error)
-        told = error_from_exception(error)
-        body: dict[str, Any] = {"code": int(told.code), "message": told.message}
-        if isinstance(error, MCPError) and told.data is not None:
-            data = to_builtins(told)
+        shown = error_from_exception(error)
+        body: dict[str, Any] = {"code": int(shown.code), "message": shown.message}
+        if isinstance(error, MCPError) and shown.data is not None:
+            data = to_builtins(shown)
             if "data" in data:
                 body["data"] = data["data"]
 
         def fail(record: TaskRecord) -> bool:
             self.close(record, "failed")
             record.error = body
-            record.status_message = told.message
+            record.status_message = shown.message
             return True
 
         await self._settle(fail)

@@ -24,7 +24,7 @@ _ANY = SchemaValidator(core_schema.any_schema())
 
 
 class MCPServerTools(AbstractToolset[Any]):  # type: ignore[misc,unused-ignore]  # untyped where it is not installed
-    """The tools of an open client or group. A failed call raises ``ToolFailed``, which the model is told.
+    """The tools of an open client or group. A failed call raises ``ToolFailed``, which the model gets.
 
     Args:
         source: a `ferrule.Client` or `ferrule.ClientGroup`; it must stay open while the agent runs.

@@ -30,7 +30,7 @@ _FORMATS: Final[Mapping[str, str]] = {
     "byte": "aGk=",
     "binary": "aGk=",
 }
-_TOLD: Final = (
+_DESCRIBED: Final = (
     (pattern(r"(?i)\bdate such as\b"), "date"),
     (pattern(r"\bUUID\b"), "uuid"),
     (pattern(r"(?i)\bemail address\b"), "email"),
@@ -222,8 +222,8 @@ def _format(schema: Mapping[str, Any]) -> str:
     form, description = schema.get("format"), schema.get("description")
     if isinstance(form, str):
         return form
-    told = (name for words, name in _TOLD if isinstance(description, str) and words.search(description))
-    return next(told, "")
+    found = (name for words, name in _DESCRIBED if isinstance(description, str) and words.search(description))
+    return next(found, "")
 
 
 def _matching(expression: str) -> str:

@@ -123,7 +123,7 @@ def whole_list(exchanges: Iterable[RecordedExchange], method: str) -> list[dict[
 
 
 def identity_of(exchanges: Iterable[RecordedExchange]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
-    """Return the server's identity, its capabilities, and its instructions, as it told them first."""
+    """Return the server's identity, its capabilities, and its instructions, as it sent them first."""
     for each in exchanges:
         if each.result is None:
             continue

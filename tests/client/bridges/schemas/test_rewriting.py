@@ -165,7 +165,7 @@ def test_names_of_properties_come_back() -> None:
     }
 
 
-def test_what_a_subset_cannot_say_is_told_to_the_model() -> None:
+def test_what_a_subset_cannot_say_is_written_in_the_description() -> None:
     """A bound that disappeared would be learned from errors only."""
     schema = {
         "type": "object",

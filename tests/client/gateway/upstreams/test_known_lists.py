@@ -37,7 +37,7 @@ def test_lists_of_one_user_are_shown_to_no_other() -> None:
 
 
 @pytest.mark.parametrize("shown", [None, listed("old")])
-def test_a_client_that_was_shown_another_list_is_told_once(shown: RawList | None) -> None:
+def test_a_client_that_was_shown_another_list_is_notified_once(shown: RawList | None) -> None:
     """``list_changed`` follows only where it is true."""
     lists = KnownLists(None, is_per_user=False)
     assert not lists.learn("a", METHOD, listed("new"))

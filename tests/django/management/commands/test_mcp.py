@@ -215,7 +215,7 @@ def test_the_inspector_restarts_the_project_when_code_changes(project: Project) 
         assert {"added_later", "note_create"} <= _names(running, "after")
 
 
-def test_a_worker_runs_until_it_is_told_to_end(project: Project) -> None:
+def test_a_worker_runs_until_it_is_terminated(project: Project) -> None:
     project.append("site1/settings.py", 'MCP = {"NAME": "notes", "TASK_WORKER": True}')
     process = subprocess.Popen(
         [sys.executable, "manage.py", "mcp", "worker", "--concurrency", "2"],

@@ -265,13 +265,13 @@ def _replace_at(root: Any, path: tuple[Any, ...], sent: Any, better: Any) -> Any
 
 def _describe(error: ValidationError) -> str:
     problems = _problems_of(error)
-    told: list[str] = []
+    texts: list[str] = []
     for problem in problems[:_MAX_PROBLEMS]:
         path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
-        told.append(f"`{path.lstrip('.')}`: {problem['msg']}" if path else problem["msg"])
+        texts.append(f"`{path.lstrip('.')}`: {problem['msg']}" if path else problem["msg"])
     if len(problems) > _MAX_PROBLEMS:
-        told.append(f"and {len(problems) - _MAX_PROBLEMS} more")
-    return "; ".join(told)
+        texts.append(f"and {len(problems) - _MAX_PROBLEMS} more")
+    return "; ".join(texts)
 
 
 PYDANTIC = _Pydantic()

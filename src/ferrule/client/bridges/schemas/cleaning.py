@@ -54,9 +54,9 @@ def cleaned(schema: Any) -> Schema:
     if not isinstance(made.get("additionalProperties", True), bool | dict):
         del made["additionalProperties"]
     if not made.keys() & {"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
-        told = next((kind for kind, keys in _TYPE_OF if made.keys() & set(keys)), None)
-        if told is not None:
-            made["type"] = told
+        kind = next((kind for kind, keys in _TYPE_OF if made.keys() & set(keys)), None)
+        if kind is not None:
+            made["type"] = kind
     return made
 
 

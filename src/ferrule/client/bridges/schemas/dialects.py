@@ -47,7 +47,7 @@ class Dialect:
 
     Attributes:
         name: the name in error messages.
-        keywords: the keywords that stay. Bounds, defaults and formats among the others are told in the description.
+        keywords: the keywords that stay. Bounds, defaults and formats among the others are written in the description.
         formats: the formats of text that stay; ``None``: all.
         recursion: whether a schema may contain itself; otherwise it is unrolled twice and then open.
         type_lists: whether ``type`` may be a list.

@@ -81,7 +81,9 @@ def merged(parts: Sequence[Schema]) -> Schema:
 
 
 def one_object(node: Schema, branches: Sequence[Schema]) -> Schema:
-    """Return an object with its own properties and those of every branch of a union; what only some need is told.
+    """Return an object with its own properties and those of every branch of a union.
+
+    The description says which properties only some branches need.
 
     Args:
         node: the object without the union.
@@ -100,10 +102,10 @@ def one_object(node: Schema, branches: Sequence[Schema]) -> Schema:
         made["required"] = [*node.get("required", ()), *shared]
     groups = [[name for name in need if name not in shared] for need in needs]
     if any(groups):
-        told = "Give " + ", or ".join(
+        text = "Give " + ", or ".join(
             " and ".join(f"`{name}`" for name in group) or "none of these" for group in groups
         )
-        made["description"] = f"{made['description']} ({told})" if made.get("description") else told
+        made["description"] = f"{made['description']} ({text})" if made.get("description") else text
     if all(branch.get("additionalProperties") is False for branch in branches) and branches:
         made.setdefault("additionalProperties", False)
     return made

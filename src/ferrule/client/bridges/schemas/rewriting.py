@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from ferrule.client.bridges.names import fitting_names
 from ferrule.client.bridges.schemas.cleaning import Schema, cleaned
+from ferrule.client.bridges.schemas.descriptions import enum_nodes, typed_nodes, with_null, with_rest_described
 from ferrule.client.bridges.schemas.dialects import Dialect
 from ferrule.client.bridges.schemas.flattening import is_objects, merged, one_object, resolved
 from ferrule.client.bridges.schemas.restoring import ArgumentPlan
-from ferrule.client.bridges.schemas.telling import enum_nodes, told_rest, typed_nodes, with_null
 from ferrule.wire.json_types import is_list, is_object
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "SchemaNotExpressible", "rewritten"]
@@ -142,8 +142,8 @@ class _Rewriter:
         if seen.count(name) < 2 and self.nodes <= self.max_nodes:
             node, seen = self.flat(schema, seen)
             return self.node(node, depth, seen)
-        told = cleaned(target)
-        kind = told.get("type", "object")
+        described = cleaned(target)
+        kind = described.get("type", "object")
         return self.anything({"type": kind if kind == "array" else "object"}), ArgumentPlan()
 
     def anything(self, node: Schema) -> Schema:
@@ -184,21 +184,21 @@ class _Rewriter:
                 plan = its_plan if len(branches) == 1 else _copy(its_plan)
             else:
                 plan.take(its_plan)
-        told = told_rest(words, self.dialect)
+        described = with_rest_described(words, self.dialect)
         if self.dialect.nullable:
             made = [{key: value for key, value in each.items() if key != "nullable"} for each in made]
-            told = {**told, "nullable": True} if has_null else told
+            described = {**described, "nullable": True} if has_null else described
         if not made:
-            return {**told, "type": "string"} if self.dialect.typed else {**told, "type": "null"}, plan
+            return {**described, "type": "string"} if self.dialect.typed else {**described, "type": "null"}, plan
         if len(made) == 1:
-            return self.alone(made[0], told), plan
+            return self.alone(made[0], described), plan
         if {} in made:
-            return self.anything(told), plan
-        return {**told, "anyOf": made}, plan
+            return self.anything(described), plan
+        return {**described, "anyOf": made}, plan
 
-    def alone(self, made: Schema, told: Schema) -> Schema:
+    def alone(self, made: Schema, described: Schema) -> Schema:
         """Return the only branch of a union with the words of the union; a reference has no words beside it."""
-        return made if "$ref" in made else {**made, **told}
+        return made if "$ref" in made else {**made, **described}
 
     def joined(self, rest: Schema, branch: Any, seen: tuple[str, ...]) -> Any:
         if is_object(branch) and "$ref" in branch:
@@ -212,8 +212,8 @@ class _Rewriter:
         kind: Any = node.get("type")
         plan = ArgumentPlan()
         if kind is None and "enum" not in node:
-            return self.anything(told_rest(node, self.dialect)), plan
-        made = told_rest(node, self.dialect)
+            return self.anything(with_rest_described(node, self.dialect)), plan
+        made = with_rest_described(node, self.dialect)
         if kind == "object" or (is_list(kind) and "object" in kind):
             self.object(node, made, plan, depth, seen)
         elif kind == "array" or (is_list(kind) and "array" in kind):

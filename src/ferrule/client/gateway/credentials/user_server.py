@@ -197,12 +197,12 @@ class UserServer:
             params = {"mode": "url", "message": text, "url": sign_in.link}
             requests = {_KEY: {"method": "elicitation/create", "params": params}}
             return {"resultType": "input_required", "inputRequests": requests, "requestState": _STATE}
-        told = f"{text}: {sign_in.link}"
+        message = f"{text}: {sign_in.link}"
         if ctx.method == "tools/call":
             return _text(
-                f"{told}\nShow this link to the user, and call again when the user has signed in.", is_error=True
+                f"{message}\nShow this link to the user, and call again when the user has signed in.", is_error=True
             )
-        raise MCPError(told, code=JsonRpcErrorCode.INVALID_REQUEST)
+        raise MCPError(message, code=JsonRpcErrorCode.INVALID_REQUEST)
 
     async def _take_answer(self, user: _User, answer: Any) -> Any:
         """Take the client's answer to the question; return the result where the user refused, ``None`` to go on."""

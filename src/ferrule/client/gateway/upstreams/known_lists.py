@@ -1,7 +1,7 @@
 """The last lists of one server behind a gateway, for clients that do not wait for it.
 
 What a client gets without asking the server is noted: when the server has answered and its list is another one, the
-clients are told.
+clients are notified.
 """
 
 from __future__ import annotations

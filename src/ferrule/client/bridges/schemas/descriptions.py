@@ -1,4 +1,4 @@
-"""Keywords that an API lacks: told in the description, or written by other keywords that it has."""
+"""Keywords that an API lacks: written in the description, or written by other keywords that it has."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ferrule.client.bridges.schemas.cleaning import Schema, type_of
 from ferrule.client.bridges.schemas.dialects import Dialect
 from ferrule.wire.json_types import is_list
 
-__all__ = ["enum_nodes", "told_rest", "typed_nodes", "with_null"]
+__all__ = ["enum_nodes", "typed_nodes", "with_null", "with_rest_described"]
 
-_MAX_TOLD_CHARS = 300
+_MAX_PHRASE_CHARS = 300
 
 _PHRASES: Final = {
     "minLength": "at least {} characters",
@@ -52,13 +52,13 @@ _OF_KIND: Final = {
 _SPECIAL = frozenset[str]().union(*_OF_KIND.values())
 
 
-def told_rest(node: Schema, dialect: Dialect) -> Schema:
-    """Return the keywords of a node that the dialect has, with the rest told in the description.
+def with_rest_described(node: Schema, dialect: Dialect) -> Schema:
+    """Return the keywords of a node that the dialect has, with the rest written in the description.
 
     Schemas inside the node are left as they are.
     """
     made = {key: value for key, value in node.items() if key in dialect.keywords}
-    told: list[str] = []
+    phrases: list[str] = []
     kind: Any = node.get("type")
     is_integer = kind == "integer" or (is_list(kind) and "integer" in kind)
     for key, phrase in _PHRASES.items():
@@ -73,23 +73,23 @@ def told_rest(node: Schema, dialect: Dialect) -> Schema:
         value = node[key]
         if key != "default" or value is not None:
             text = value if isinstance(value, str) and key != "default" else json.dumps(value, ensure_ascii=False)
-            told.append(phrase.format(text))
+            phrases.append(phrase.format(text))
     name = node.get("format")
     if name is not None and (dialect.formats is not None and name not in dialect.formats):
         made.pop("format", None)
         if "string" in (kind if is_list(kind) else [kind]):
-            told.append(_FORMAT_PHRASES.get(name, f"format {name}"))
+            phrases.append(_FORMAT_PHRASES.get(name, f"format {name}"))
     if dialect.is_strict and "(?" in made.get("pattern", ""):  # lookarounds are refused
-        told.append(f"pattern {made.pop('pattern')}")
-    return _described(made, told)
+        phrases.append(f"pattern {made.pop('pattern')}")
+    return _described(made, phrases)
 
 
-def _described(made: Schema, told: list[str]) -> Schema:
-    if not told:
+def _described(made: Schema, phrases: list[str]) -> Schema:
+    if not phrases:
         return made
-    rest = ", ".join(told)
-    if len(rest) > _MAX_TOLD_CHARS:
-        rest = f"{rest[: _MAX_TOLD_CHARS - 1]}…"
+    rest = ", ".join(phrases)
+    if len(rest) > _MAX_PHRASE_CHARS:
+        rest = f"{rest[: _MAX_PHRASE_CHARS - 1]}…"
     text = made.get("description")
     return {**made, "description": f"{text} ({rest})" if text else rest[:1].upper() + rest[1:]}
 
@@ -97,7 +97,7 @@ def _described(made: Schema, told: list[str]) -> Schema:
 def enum_nodes(node: Schema, dialect: Dialect) -> list[Schema] | None:
     """Give a set of values a type; a set of several types becomes a union of sets.
 
-    Values that the API takes in no set lose the set, which is then told.
+    Values that the API takes in no set lose the set, which is then written in the description.
 
     Args:
         node: a node with ``enum``; a set of one type stays in it.
@@ -128,10 +128,10 @@ def enum_nodes(node: Schema, dialect: Dialect) -> list[Schema] | None:
     node.pop("type", None)
     if len(made) > 1:
         return made
-    told = made[0].pop("description", None)
+    text = made[0].pop("description", None)
     node.update(made[0])
-    if told is not None:
-        node["description"] = f"{node['description']} ({told})" if node.get("description") else told
+    if text is not None:
+        node["description"] = f"{node['description']} ({text})" if node.get("description") else text
     return None
 
 
