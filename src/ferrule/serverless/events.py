@@ -112,7 +112,9 @@ def read_event(event: Mapping[str, Any], form: EventForm) -> FunctionRequest:
     """
     try:
         return _READERS[form](event, event["requestContext"])
-    except (KeyError, TypeError, AttributeError, UnicodeError) as error:
+    except MalformedEvent:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MalformedEvent(f"The event lacks a member or has one of another type: {error!r}") from error
 
 

@@ -175,7 +175,7 @@ def _scope_of(request: FunctionRequest) -> dict[str, Any]:
         "method": request.method,
         "scheme": request.scheme,
         "path": request.path,
-        "raw_path": request.path.encode(),
+        "raw_path": request.path.encode("utf-8", "replace"),
         "root_path": request.root_path,
         "query_string": request.query.encode("latin-1", "replace"),
         "headers": headers,
