@@ -3,10 +3,11 @@
 Plain calls, sync tools, calls that fail, ask and report progress, legacy sessions with state, streams of changes, and
 tasks run side by side, in both eras; every answer is compared. Each minute one worker, never the oldest, is ended by
 SIGKILL. Printed: how often each kind of work was right, what ended with which of the `ALLOWED` errors, what was wrong
-(each one a fault), and the growth of memory of the worker that is not killed, after the first quarter.
+(each one a fault), the lines of the server's log at the level ERROR, and the growth of memory of the worker that is not
+killed, after the first quarter. ``--pause-ms`` leaves the processor to others between two pieces of work.
 
-The exit status is 1 if anything was wrong, if an error was not an allowed one, or if that worker grows by more than
-1 MB an hour. Needs Linux.
+The exit status is 1 if anything was wrong, if an error was not an allowed one, if the server logged an error, or if
+that worker grows by more than 1 MB an hour. Needs Linux.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -31,7 +34,10 @@ from ferrule import Client
 SERVER = Path(__file__).resolve().parent / "servers" / "soak_server.py"
 ALLOWED = {"HttpConnectionLost", "HttpConnectFailed"}
 """Errors of a call that was under way with a worker that is killed, or that met its port before it was taken over."""
+ALLOWED_TEXT = "The process that served this request has ended"
+"""What another worker answers for a request that was under way with a worker that is killed."""
 MOST_GROWTH_MB_PER_H = 1.0
+ERROR_LINE = re.compile(r"\b(ERROR|CRITICAL)\b|^[\w.]+(Error|Exception)\b")
 
 
 class Wrong(Exception):
@@ -49,10 +55,12 @@ class Soak:
 
     Args:
         url: the address of the server.
+        pause_s: between two pieces of work of one kind, in seconds.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, pause_s: float) -> None:
         self.url = url
+        self.pause_s = pause_s
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.problems: list[str] = []
         self.numbers = random.Random(1)
@@ -125,11 +133,12 @@ class Soak:
                     await kind(("auto", "2025-11-25")[turn % 2])
                 self.outcomes[name, "right"] += 1
             except Exception as error:
-                outcome = type(error).__name__
+                outcome = ALLOWED_TEXT if ALLOWED_TEXT in str(error) else type(error).__name__
                 self.outcomes[name, outcome] += 1
-                if outcome not in ALLOWED:
+                if outcome not in ALLOWED and outcome != ALLOWED_TEXT:
                     self.problems.append(f"{name}: {outcome}: {error!s:.300}")
                 await anyio.sleep(0.1)
+            await anyio.sleep(self.pause_s)
 
 
 def children(pid: int) -> list[int]:
@@ -178,9 +187,15 @@ class Watch:
         return statistics.linear_regression([at for at, _ in rest], [size for _, size in rest]).slope * 3600
 
 
-async def soak(url: str, pid: int, minutes: float) -> bool:
+def logged_errors(log: Path) -> list[str]:
+    """Return the errors that a server has logged, and the last lines of tracebacks; not the workers that are killed."""
+    lines = log.read_text(errors="replace").splitlines()
+    return [line for line in lines if ERROR_LINE.search(line) and "ended with code -9" not in line]
+
+
+async def soak(url: str, pid: int, minutes: float, pause_s: float, log: Path) -> bool:
     """Run the load and print what came of it; return whether all is well."""
-    made, watch = Soak(url), Watch(pid)
+    made, watch = Soak(url, pause_s), Watch(pid)
     until_s = time.monotonic() + minutes * 60
     kinds = [made.calls, made.calls, made.questions, made.sessions, made.sessions, made.streams, made.tasks, made.tasks]
     async with anyio.create_task_group() as group:
@@ -198,7 +213,9 @@ async def soak(url: str, pid: int, minutes: float) -> bool:
     )
     for problem in made.problems[:20]:
         print(problem)
-    return not made.problems and slope <= MOST_GROWTH_MB_PER_H
+    errors = logged_errors(log)
+    print(f"{len(errors)} errors in the log of the server", *errors[:20], sep="\n")
+    return not made.problems and not errors and slope <= MOST_GROWTH_MB_PER_H
 
 
 def main() -> None:
@@ -206,18 +223,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--store", required=True, help="redis://… or postgresql://…")
     parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--pause-ms", type=float, default=0.0)
     options = parser.parse_args()
-    server = subprocess.Popen(
-        [sys.executable, str(SERVER), options.store], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
-        time.sleep(3)  # the last worker may still be importing
-        is_well = anyio.run(soak, url, server.pid, options.minutes)
-    finally:
-        server.terminate()
-        server.wait(30)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            server = subprocess.Popen(
+                [sys.executable, str(SERVER), options.store], stdout=subprocess.PIPE, stderr=output, text=True
+            )
+        try:
+            assert server.stdout is not None
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
+            time.sleep(3)  # the last worker may still be importing
+            is_well = anyio.run(soak, url, server.pid, options.minutes, options.pause_ms / 1000, log)
+        finally:
+            server.terminate()
+            server.wait(30)
     sys.exit(0 if is_well else 1)
 
 

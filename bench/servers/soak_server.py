@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from ferrule import Context, MCPServer
+from ferrule import Context, MCPServer, ToolError
 from ferrule.extensions.tasks import Tasks
 
 if __name__ == "__main__":
@@ -58,8 +58,8 @@ async def steps(ctx: Context, count: int) -> int:
 
 @app.tool
 async def fail(text: str) -> str:
-    """Fail."""
-    raise ValueError(text)
+    """Fail, in a way that the model may read and that no log needs."""
+    raise ToolError(text)
 
 
 @app.tool
