@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,53 @@ async def read(response: Any) -> bytes:
     while piece := await response.receive():
         found += piece
     return found
+
+
+_LOADS = """
+import sys, threading
+
+import anyio
+
+from ferrule.transports.http.aiohttp_backend import AiohttpClient
+from ferrule.transports.http.backend import HttpClientRequest, HttpConnectFailed
+
+threads = {}
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        threads.setdefault(name, threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Finder())
+
+async def main():
+    client = AiohttpClient()
+    closed = AiohttpClient()
+
+    async def refused(which):
+        try:
+            await which.open(HttpClientRequest("POST", "http://127.0.0.1:1/mcp", {}, b"{}"))
+        except HttpConnectFailed as error:
+            print(error.args[0])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(refused, client)
+        group.start_soon(refused, closed)
+        await anyio.lowlevel.checkpoint()
+        await closed.aclose()
+    print("loaded on the event loop:", threads["aiohttp"])
+    print("session of the closed client:", closed._session)
+    await client.aclose()
+
+anyio.run(main)
+"""
+
+
+def test_the_library_is_loaded_beside_the_event_loop() -> None:
+    """Its import takes 0.2 s and more, which the timers and requests of every other task would have to wait."""
+    done = subprocess.run([sys.executable, "-c", _LOADS], capture_output=True, text=True, timeout=60, check=True)
+    assert "loaded on the event loop: False" in done.stdout
+    assert "this client is closed" in done.stdout
+    assert "session of the closed client: None" in done.stdout, "a client that was closed meanwhile opens no session"
 
 
 async def test_first_event_of_a_stream_comes_at_once(http: HttpClient) -> None:
