@@ -3,6 +3,9 @@
 A limit is a token bucket with ``size`` tokens that fills evenly in ``per_s`` seconds; each `RateLimitStore.take` takes
 one. A bucket is stored as one number, the time at which it is full again (the generic cell rate algorithm). After that
 time each implementation deletes it, so that a client that sends once leaves no data.
+
+That time is exact to a quarter of a microsecond. A bucket may be of any size; where it fills with millions of tokens a
+second, a cost of a few tokens may be counted as none.
 """
 
 from __future__ import annotations

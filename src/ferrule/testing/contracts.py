@@ -241,6 +241,20 @@ class RateLimitStoreContract(StoreContract):
         assert await rates.spend("k", size=5, per_s=600, tokens=50, anyway=True) == 0
         assert 0 < await rates.spend("k", size=5, per_s=600, tokens=1) <= 121
 
+    async def test_buckets_may_be_large(self) -> None:
+        """Costs may be bytes, so that numbers of tokens do not end at 2^31 or 2^53."""
+        rates = await self.make()
+        for size in (2**31 - 1, 2**31, 2**31 + 1, 2**53 - 1, 2**53, 2**53 + 1):
+            assert await rates.take(f"one {size}", size=size, per_s=600) == 0
+            if not isinstance(rates, SpendsTokens):
+                continue
+            key, half = f"{size}", size // 2
+            assert await rates.spend(key, size=size, per_s=600, tokens=half) == 0
+            assert await rates.spend(key, size=size, per_s=600, tokens=size - half) == 0
+            assert 200 < await rates.spend(key, size=size, per_s=600, tokens=half) <= 301
+            assert await rates.spend(key, size=size, per_s=600, tokens=2 * size, anyway=True) == 0
+            assert await rates.spend(f"small {size}", size=1, per_s=600, tokens=size) > 600
+
 
 class SessionStoreContract(StoreContract):
     """`ferrule.stores.sessions.SessionStore`."""

@@ -16,6 +16,7 @@ from ferrule.stores.postgres.store import (
     PostgresBlobs,
     PostgresCache,
     PostgresMarks,
+    PostgresRateLimits,
     PostgresServer,
     PostgresTasks,
 )
@@ -91,6 +92,20 @@ async def test_an_older_version_is_brought_to_this_one(server: PostgresServer, m
     older = PostgresServer(server.url, schema=server.schema)
     assert await PostgresBlobs(older).get("k") == b"x"
     await older.aclose()
+
+
+async def test_large_buckets_work_in_tables_of_the_first_version(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its function for tokens knows no more than 2^31; older processes still find it."""
+    monkeypatch.setattr(schema_module, "MIGRATIONS", MIGRATIONS[:1])
+    await PostgresBlobs(server).put("k", b"x", ttl_s=60)
+    monkeypatch.undo()
+    newer = PostgresServer(server.url, schema=server.schema)
+    assert await PostgresRateLimits(newer).take("k", size=2**40, per_s=60) == 0
+    await newer.aclose()
+    older = server.sql("SELECT {schema}.take_tokens($1, $2, $3, $4, $5)")
+    assert await server.value(older, b"k", 3, 60.0, 1, False) == 0
 
 
 async def test_a_migration_that_fails_leaves_nothing(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:

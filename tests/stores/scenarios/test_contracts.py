@@ -308,6 +308,14 @@ class TestRedisRateLimits(InRedis, RateLimitStoreContract):
     async def make(self) -> RedisRateLimits:
         return RedisRateLimits(self.server)
 
+    async def test_costs_below_a_microsecond_add_up(self) -> None:
+        """A quota in bytes fills with many of them in a microsecond; each of these calls costs half of one."""
+        rates = await self.make()
+        assert await rates.spend("k", size=10**9, per_s=100, tokens=5 * 10**8) == 0
+        for _ in range(100):
+            assert await rates.spend("k", size=10**9, per_s=100, tokens=5) == 0
+        assert 40e-6 < await rates.spend("k", size=10**9, per_s=100, tokens=5 * 10**8) < 60e-6
+
 
 class InPostgres(StoreContract):
     """A schema of its own for each test. All that is left has an expiry, and is deleted after it."""

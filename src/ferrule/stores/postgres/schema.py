@@ -338,7 +338,37 @@ BEGIN
 END $$;
 """
 
-MIGRATIONS: Final = (_FIRST,)
+# In place of `take_tokens`, whose numbers of tokens end at 2^31. Older processes still call that one.
+_SECOND: Final = """
+-- Returns the seconds to wait, 0 if the tokens were taken; see `ferrule.stores.rates.next_full_at`.
+CREATE FUNCTION {schema}.spend_tokens(
+  of_key bytea, size float8, per_s float8, tokens float8, anyway boolean
+) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+  moment float8 := {schema}.now_s();
+  stored float8;
+  full_at float8;
+  taken float8;
+BEGIN
+  LOOP
+    SELECT expires_at INTO stored FROM {schema}.rates WHERE key = of_key FOR UPDATE;
+    EXIT WHEN FOUND;
+    INSERT INTO {schema}.rates VALUES (of_key, moment) ON CONFLICT DO NOTHING;
+  END LOOP;
+  full_at := least(stored, moment + per_s);
+  taken := greatest(full_at, moment) + tokens * per_s / size;
+  IF anyway THEN taken := least(taken, moment + per_s); END IF;
+  IF taken - moment - per_s <= 1e-6 THEN
+    UPDATE {schema}.rates SET expires_at = taken WHERE key = of_key;
+    RETURN 0;
+  END IF;
+  -- A refused request changes nothing, so that a flood of them does not write; except after the clock was set back.
+  IF full_at < stored THEN UPDATE {schema}.rates SET expires_at = full_at WHERE key = of_key; END IF;
+  RETURN taken - moment - per_s;
+END $$;
+"""
+
+MIGRATIONS: Final = (_FIRST, _SECOND)
 """What each version adds to the one before; ``{schema}`` stands for the name of the schema."""
 
 _META: Final = """

@@ -147,7 +147,7 @@ class PostgresRateLimits:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._take = server.sql("SELECT {schema}.take_tokens($1, $2, $3, $4, $5)")
+        self._take = server.sql("SELECT {schema}.spend_tokens($1, $2, $3, $4, $5)")
 
     async def take(self, key: str, *, size: int, per_s: float) -> float:
         """Take one token from a bucket; see `RateLimitStore.take`."""
@@ -155,7 +155,9 @@ class PostgresRateLimits:
 
     async def spend(self, key: str, *, size: int, per_s: float, tokens: int, anyway: bool = False) -> float:
         """Take several tokens from a bucket; see `SpendsTokens.spend`."""
-        wait_s: float = await self._server.value(self._take, digest(key), size, float(per_s), tokens, anyway)
+        wait_s: float = await self._server.value(
+            self._take, digest(key), float(size), float(per_s), float(tokens), anyway
+        )
         return wait_s
 
 

@@ -136,8 +136,8 @@ class RedisCache:
         await self._server.run(lambda client: client.delete(era))
 
 
-# All in microseconds; `ferrule.stores.rates.next_full_at` is the same in Python. Numbers are formatted with `%.0f`,
-# because Lua's default format of large numbers loses digits.
+# All in microseconds; `ferrule.stores.rates.next_full_at` is the same in Python. Times are formatted with `%.2f`, as
+# exact as numbers of this size are: Lua's default format loses digits. A reply is an integer, here of 2^53 at most.
 
 _TAKE: Final = """
 local time = redis.call('TIME')
@@ -146,14 +146,14 @@ local size, per, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]
 local full = tonumber(redis.call('GET', KEYS[1]) or now)
 if full > now + per then
   full = now + per
-  redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil(per / 1000) + 1)
+  redis.call('SET', KEYS[1], string.format('%.2f', full), 'PX', math.ceil(per / 1000) + 1)
 end
-local taken = math.floor(math.max(full, now) + tokens * per / size)
+local taken = math.max(full, now) + tokens * per / size
 if ARGV[4] == '1' then taken = math.min(taken, now + per) end
 local wait = taken - now - per
-if wait > 1 then return math.ceil(wait) end
+if wait > 1 then return math.min(math.ceil(wait), 2^53) end
 if taken <= now then return 0 end
-redis.call('SET', KEYS[1], string.format('%.0f', taken), 'PX', math.ceil((taken - now) / 1000) + 1)
+redis.call('SET', KEYS[1], string.format('%.2f', taken), 'PX', math.ceil((taken - now) / 1000) + 1)
 return 0
 """
 
