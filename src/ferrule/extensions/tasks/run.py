@@ -38,6 +38,7 @@ from ferrule.kernel.server import ServerRequestContext
 from ferrule.kernel.session import ServerSession
 from ferrule.protocol.errors import InternalError, LocalError, MCPError, error_from_exception
 from ferrule.wire.codec import to_builtins
+from ferrule.wire.faults import EncodeError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 from ferrule.wire.types import InputRequiredResult
 from ferrule.wire.types.tasks import DetailedTask
@@ -334,7 +335,10 @@ class TaskRun:
             record.result = result
             return True
 
-        await self._settle(complete)
+        try:
+            await self._settle(complete)
+        except EncodeError as error:  # with the record around it, the result is nested too deep
+            await self._ended_by(error)
 
     async def _ended_by(self, error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):
@@ -343,19 +347,11 @@ class TaskRun:
         if not isinstance(error, MCPError):
             logger.error("Task %s of tool %r failed", self.record and self.record.task_id, self.tool, exc_info=error)
         shown = error_from_exception(error)
-        body: dict[str, Any] = {"code": int(shown.code), "message": shown.message}
-        if isinstance(error, MCPError) and shown.data is not None:
-            data = to_builtins(shown)
-            if "data" in data:
-                body["data"] = data["data"]
-
-        def fail(record: TaskRecord) -> bool:
-            self.close(record, "failed")
-            record.error = body
-            record.status_message = shown.message
-            return True
-
-        await self._settle(fail)
+        try:
+            await self._failed(to_builtins(shown))
+        except EncodeError:
+            logger.exception("The data of an error of tool %r cannot be written as JSON", self.tool)
+            await self._failed({"code": int(shown.code), "message": shown.message})
 
     async def _interrupted(self) -> None:
         """Record that the body was cancelled: by the client (recorded already), or because this process ends."""
@@ -369,11 +365,22 @@ class TaskRun:
             logger.error(
                 "Task %s of tool %r ended itself by cancellation", self.record and self.record.task_id, self.tool
             )
+        await self._failed({"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why})
+
+    async def _failed(self, error: dict[str, Any]) -> None:
+        """Record a failure.
+
+        Args:
+            error: the error of the JSON-RPC response that a direct call would get.
+
+        Raises:
+            EncodeError: its data cannot be written as JSON, or are nested too deep for a record.
+        """
 
         def fail(record: TaskRecord) -> bool:
             self.close(record, "failed")
-            record.error = {"code": int(JsonRpcErrorCode.INTERNAL_ERROR), "message": why}
-            record.status_message = why
+            record.error = error
+            record.status_message = error["message"]
             return True
 
         await self._settle(fail)

@@ -13,6 +13,7 @@ from ferrule.app.rounds.errors import QuestionExpired
 from ferrule.app.rounds.settings import settings_of
 from ferrule.extensions.tasks import Tasks
 from ferrule.protocol.errors import InvalidParams, MCPError, MethodNotFound, MissingRequiredClientCapability
+from ferrule.wire.nesting import MAX_DEPTH
 from tests.extensions.tasks.support import TASKS, Modern
 
 pytestmark = pytest.mark.anyio
@@ -590,3 +591,41 @@ async def test_a_task_that_failed_for_its_size_takes_no_further_step() -> None:
     found = await extension.repository.find(task_id)
     assert found is not None
     assert not found[0].is_open
+
+
+def nested(depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(depth):
+        made = {"a": made}
+    return made
+
+
+async def test_a_task_whose_result_is_too_deep_for_its_record_fails() -> None:
+    """It would wait for its end until it expires, and another process would run a resumable one again and again."""
+    app = make()
+
+    @app.tool(task="required")
+    async def deep() -> dict[str, Any]:
+        return nested(MAX_DEPTH - 1)
+
+    client = Modern(app)
+    task = await client.until((await client.call("deep"))["taskId"])
+    assert task["status"] == "failed"
+    assert task["error"] == {"code": -32603, "message": "Internal error"}
+
+
+@pytest.mark.parametrize("data", [object(), nested(MAX_DEPTH)], ids=["no JSON", "too deep"])
+async def test_a_task_fails_without_the_data_of_its_error_where_they_cannot_be_written(
+    data: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a direct call: code and message are sent, and the reason is logged."""
+    app = make()
+
+    @app.tool(task="required")
+    async def refuse() -> str:
+        raise MCPError("no", code=7, data=data)
+
+    client = Modern(app)
+    task = await client.until((await client.call("refuse"))["taskId"])
+    assert (task["status"], task["error"]) == ("failed", {"code": 7, "message": "no"})
+    assert "cannot be written as JSON" in caplog.text
