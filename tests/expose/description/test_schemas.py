@@ -68,6 +68,8 @@ def test_keywords_of_3_0_get_the_form_of_2020_12(raw: dict[str, Any], expected: 
         ({"type": "string", "enum": ["a", "a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
         ({"type": "string", "x-mcp-header": "X", "xml": {}, "externalDocs": {}}, {"type": "string"}),
         ({"properties": {"a": None}}, {"properties": {"a": True}}),
+        ({"type": "number", "minimum": float("inf")}, {"type": "number"}),
+        ({"type": "integer", "minimum": 10**400}, {"type": "integer", "minimum": 10**400}),  # no float, but a number
     ],
 )
 def test_what_is_wrong_is_repaired(raw: dict[str, Any], expected: dict[str, Any]) -> None:
