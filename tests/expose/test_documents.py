@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -250,3 +251,37 @@ def test_a_document_that_cannot_be_fetched_is_asked_for_once(site: Site) -> None
         with pytest.raises(ValueError, match="404"):
             each.schemas()
     assert site.asked == ["/openapi.json", "/missing.json"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nopenapi: 3.1.0\ninfo: {title: x, version: '1'}\n",
+    ],
+    ids=["no status line", "a long header", "many headers", "no chunks", "a part of a document"],
+)
+def test_an_answer_that_is_not_http_is_an_error_of_the_document(raw: bytes) -> None:
+    """The errors of Python's client are no `OSError`, and of YAML a part would be taken for a whole document."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(raw)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(NotADescription, match="cannot be fetched"):
+            load_document(f"http://127.0.0.1:{listener.getsockname()[1]}/openapi.yaml")
+        thread.join()
+
+
+def test_the_error_of_a_url_has_no_password() -> None:
+    with pytest.raises(NotADescription) as caught:
+        load_document("http://user:secret-password@127.0.0.1:x/openapi.json")
+    assert "secret-password" not in str(caught.value)

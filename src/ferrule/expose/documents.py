@@ -181,21 +181,25 @@ def _file_of(path: str) -> Path:
 
 def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[bytes, str]:
     """Return the content of a URL, and the final URL after redirects, each of which is checked."""
+    from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    from ferrule.transports.http.backend import without_secrets
 
     class _NoRedirects(HTTPRedirectHandler):
         def redirect_request(self, *arguments: Any, **more: Any) -> None:
             return None
 
     opener = build_opener(_NoRedirects)
-    shown = url.partition("?")[0][:200]
+    shown = without_secrets(url)[:200]
     for _ in range(_MAX_REDIRECTS + 1):
         check(url)
-        request = Request(url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
         try:
+            request = Request(url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
             with opener.open(request, timeout=_FETCH_TIMEOUT_S) as response:
                 data: bytes = response.read(max_bytes + 1)
+                is_cut = bool(response.length) and len(data) <= max_bytes
         except HTTPError as error:
             with error:
                 location = error.headers.get("location")
@@ -207,6 +211,10 @@ def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[by
             continue
         except (OSError, ValueError) as error:
             raise NotADescription(f"{shown} cannot be fetched: {str(error)[:200]}") from error
+        except HTTPException as error:  # its text may have parts of the answer, or of the URL with a password
+            raise NotADescription(f"{shown} cannot be fetched: {type(error).__name__}") from error
+        if is_cut:  # of YAML, a part reads like a whole
+            raise NotADescription(f"{shown} cannot be fetched: the connection ended before the document did")
         if len(data) > max_bytes:
             raise NotADescription(f"{shown} is larger than {max_bytes:,} bytes")
         return data, url
