@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
+from ferrule.app.middleware import buckets
 from ferrule.client.gateway.gateway import Gateway
+from ferrule.kernel.runner import serve_dual_era_loop
 from ferrule.middleware import AccessRequest, Policy, Quota, QuotaExceeded, Usage
 from ferrule.protocol.errors import InvalidParams
 from ferrule.stores.store import open_store
 from tests.app.support import LATEST, V1125, From, ask, call
+from tests.kernel.harness import modern, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -233,3 +236,43 @@ async def test_invented_names_and_spellings_of_a_uri_share_a_bucket() -> None:
 def test_impossible_quotas_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Quota(**{"limit": 1, "window_s": 1, **wrong})
+
+
+async def test_no_other_state_makes_a_used_one_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither states that are made up nor valid ones displace it; when there is no room, a later round is a call."""
+    monkeypatch.setattr(buckets, "MAX_STATES", 3)
+    now, charged = [0.0], [0]
+
+    def cost(request: AccessRequest) -> int:
+        charged[0] += 1
+        return 1
+
+    quota = Quota(1000, window_s=1e9, cost=cost, clock=lambda: now[0])
+    app: MCPServer[Any] = MCPServer("asks", middleware=[quota])
+
+    @app.tool
+    async def ask(ctx: Context) -> str:
+        return str((await ctx.elicit("Name?", str)).data)
+
+    async with serving(app.lowlevel, serve_dual_era_loop) as peer:
+
+        async def charged_for(**more: Any) -> int:
+            before = charged[0]
+            await peer.ask(modern(1, "tools/call", {"name": "ask", "arguments": {}, **more}, elicitation={}))
+            return charged[0] - before
+
+        async def later_round() -> dict[str, Any]:
+            """Begin a call, and return what continues it."""
+            message = modern(1, "tools/call", {"name": "ask", "arguments": {}}, elicitation={})
+            asked = (await peer.ask(message))["result"]
+            answers = {key: {"action": "accept", "content": {"value": "x"}} for key in asked["inputRequests"]}
+            return {"requestState": asked["requestState"], "inputResponses": answers}
+
+        first, *others = [await later_round() for _ in range(4)]
+        assert await charged_for(**first) == 0
+        for number in range(10):
+            assert await charged_for(requestState=f"made up {number}") == 1
+        assert [await charged_for(**each) for each in others] == [0, 0, 1]
+        assert await charged_for(**first) == 1
+        now[0] = buckets.STATE_KEPT_S
+        assert await charged_for(**others[2]) == 0  # there is room again

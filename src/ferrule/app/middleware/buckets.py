@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ferrule.app.middleware.result_cache import store_of
 from ferrule.app.rounds.settings import RoundsSettings
 from ferrule.kernel.serving.passed_states import PassedStates
+from ferrule.kernel.session import RESUMED
 from ferrule.stores.rates import MemoryRateLimits, SpendsTokens
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ __all__ = ["LaterRounds", "SharedBuckets"]
 
 logger = logging.getLogger("ferrule.app")
 
-_MAX_STATES: Final = 10_000
-"""Maximum number of states of later rounds that a limit keeps."""
+MAX_STATES: Final = 100_000
+"""Maximum number of states of later rounds that a limit keeps; about 15 MB. Above it a later round counts as a call."""
+
+STATE_KEPT_S: Final = 24 * 3600.0
+"""Seconds that a state is kept: as long as any round of a call is valid by default (`StateSettings.max_s`)."""
 
 _ALONE_S: Final = 5.0
 """Seconds that a process counts by itself before it tries an unreachable store again."""
@@ -88,25 +92,46 @@ class SharedBuckets:
 
 
 class LaterRounds:
-    """Recognizes the requests that continue a call, by the sealed state that they bring."""
+    """Recognizes the requests that continue a call, by the sealed state that they bring; each state is free once.
 
-    def __init__(self) -> None:
-        self._states: dict[bytes, None] = {}
+    A state that was used is kept for `STATE_KEPT_S` and is never displaced by others, so it cannot become free again.
 
-    def may_be(self, ctx: ServerRequestContext[Any]) -> bool:
-        """Return whether a request has a state that was not seen before; a repeated state counts as another call."""
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept_until_s: dict[bytes, float] = {}  # in the order of their ends
+
+    def begin(self, ctx: ServerRequestContext[Any]) -> bytes | None:
+        """Return the id of a request that may continue a call, for `has_continued`; ``None`` if it counts as a call.
+
+        A repeated state counts as another call, also while its first request is served.
+        """
         params: Any = ctx.params
         state: Any = cast("Mapping[str, Any]", params).get("requestState") if isinstance(params, Mapping) else None
         if ctx.method not in ctx.revision.input_required_methods or not isinstance(state, str):
-            return False
+            return None
         passed = ctx.server.attachments.get(PassedStates)
         # Where nothing opens the state, or recognizes it, its call would run before it is counted.
         if RoundsSettings not in ctx.server.attachments and (passed is None or not passed.has(ctx)):
-            return False
-        digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
-        if digest in self._states:
-            return False
-        if len(self._states) >= _MAX_STATES:
-            del self._states[next(iter(self._states))]
-        self._states[digest] = None
-        return True
+            return None
+        digest = hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()[:16]
+        now_s = self._clock()
+        while self._kept_until_s and now_s >= self._kept_until_s[first := next(iter(self._kept_until_s))]:
+            del self._kept_until_s[first]
+        if digest in self._kept_until_s or len(self._kept_until_s) >= MAX_STATES:
+            return None
+        self._kept_until_s[digest] = now_s + STATE_KEPT_S
+        return digest
+
+    def has_continued(self, ctx: ServerRequestContext[Any], digest: bytes) -> bool:
+        """Return whether a request that was served did continue a call; otherwise its state was not valid.
+
+        A state that was not valid is not kept: a sender that makes states up takes no room from others.
+        """
+        if RESUMED in ctx.session.notes:
+            return True
+        self._kept_until_s.pop(digest, None)
+        return False

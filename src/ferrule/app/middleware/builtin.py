@@ -21,7 +21,6 @@ from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, ServerRequestContext
-from ferrule.kernel.session import RESUMED
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
 from ferrule.wire.plain_calls import PLAIN_METHOD
@@ -140,19 +139,20 @@ class RateLimit(FastMiddleware):
             clock=clock,
         )
         self._here = self._buckets.here
-        self._rounds = LaterRounds()
+        self._rounds = LaterRounds(clock)
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         # Middleware runs a second time around a task's body, whose request was counted before.
         if ctx.request_id is None or ctx.method not in self._methods or is_task_body(ctx):
             return await call_next(ctx)
-        if not self._rounds.may_be(ctx):
+        state = self._rounds.begin(ctx)
+        if state is None:
             await self._count(ctx)
             return await call_next(ctx)
         try:
             return await call_next(ctx)
         finally:
-            if RESUMED not in ctx.session.notes:  # the state was not valid
+            if not self._rounds.has_continued(ctx, state):
                 await self._count(ctx)
 
     # -- plain calls on the fast path; they are no later rounds --------------------------------------------------------

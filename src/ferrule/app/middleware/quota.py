@@ -15,7 +15,6 @@ from ferrule.app.middleware.access import AccessRequest, directory_of, members_o
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.builtin import LIMITED_METHODS, RateLimited, sender_of
 from ferrule.kernel.serving.members import ServedMember, current_verdict
-from ferrule.kernel.session import RESUMED
 from ferrule.protocol.errors import MCPError
 from ferrule.stores.store import Store, open_store
 from ferrule.wire.codec import encode
@@ -124,7 +123,7 @@ class Quota:
         self._cost_after = cost_after
         self._methods = frozenset(methods)
         self._clock = clock
-        self._rounds = LaterRounds()
+        self._rounds = LaterRounds(clock)
         self._buckets = SharedBuckets(
             f"quota {name} {limit}/{window_s:g} {' '.join(self._parts)} {' '.join(sorted(self._methods))}",
             size=limit,
@@ -141,10 +140,10 @@ class Quota:
             return await call_next(ctx)
         request, counted = await _request_of(ctx)
         key = self._key(ctx, request, counted)
-        is_later = self._rounds.may_be(ctx)
-        if not is_later:
+        state = self._rounds.begin(ctx)
+        if state is None:
             await self._charge(ctx, key, request)
-        if self._cost_after is None and not is_later:
+        if self._cost_after is None and state is None:
             return await call_next(ctx)
         began = self._clock()
         size, failed = 0, True
@@ -153,7 +152,7 @@ class Quota:
             size, failed = len(encode(result)) if self._cost_after is not None else 0, False
             return result
         finally:
-            if is_later and RESUMED not in ctx.session.notes:  # the state was not valid
+            if state is not None and not self._rounds.has_continued(ctx, state):
                 await self._charge(ctx, key, request)
             if self._cost_after is not None:
                 usage = Usage(request=request, duration_s=self._clock() - began, result_bytes=size, failed=failed)
