@@ -162,6 +162,36 @@ async def test_a_listener_keeps_the_rule_it_was_given_first() -> None:
         assert listener.drain() == []
 
 
+class Scoped:
+    """A principal whose tokens have different scopes, as after a refresh."""
+
+    def __init__(self, name: str, *scopes: str) -> None:
+        self.name = name
+        self.scopes = scopes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scoped) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+async def test_a_refreshed_token_changes_what_a_listener_may_see() -> None:
+    """The scopes of the newest subscription hold: fewer after a refresh, more after a step-up."""
+    server = publishing()
+    server.resource_visibility = lambda principal: lambda uri: uri.removeprefix("r://") in principal.scopes
+    served, dctx = legacy_runner(server)
+    with server.bus.listen(ListenFilter()) as listener:
+        served.connection.listener = listener
+        for scopes, heard in ((("a", "b"), ["r://a", "r://b"]), (("a",), ["r://a"]), (("b", "a"), ["r://a", "r://b"])):
+            dctx.transport = TransportContext("http", is_network=True, principal=Scoped("ann", *scopes))
+            for uri in ("r://a", "r://b"):
+                await served.on_request(dctx, "resources/subscribe", {"uri": uri})
+            for uri in ("r://a", "r://b"):
+                server.bus.deliver(Event.resource_updated(uri))
+            assert [event.params["uri"] for event in listener.drain()] == heard
+
+
 @pytest.mark.parametrize(("size", "is_taken"), [(60_000, True), (70_000, False)])
 async def test_what_a_client_says_of_itself_is_bounded(size: int, is_taken: bool) -> None:
     """Its session keeps it, and there may be ten thousand sessions; after a refusal the client may try again."""

@@ -7,10 +7,10 @@ of the handshake is changed by the runner only.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ferrule.kernel.changes.bus import Event, ListenFilter, SubscriptionBus
+from ferrule.kernel.changes.bus import UNBOUND, Event, ListenFilter, SubscriptionBus
 from ferrule.kernel.concurrency.yielding import yield_to_loop
 from ferrule.kernel.connection import unguarded
 from ferrule.kernel.dispatch import NotifiesAfterResult, SendsEncoded
@@ -200,29 +200,23 @@ def _check_room(server: Server[Any], count: int, chars: int) -> None:
 
 
 def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
-    """Limit a filter to the resources that the sender may see; a sender that is not on a network may see all."""
-    rule = ctx.server.resource_visibility
-    if rule is not None and filter.may_see is None and ctx.transport.is_network:
-        filter.may_see = rule(ctx.transport.principal)
+    """Limit a filter to the resources that the sender may see; a sender that is not on a network may see all.
+
+    The rights of the newest request hold, since a token may be refreshed with fewer or more scopes. Only another
+    principal over the same connection changes nothing: it must not widen what the first one may see.
+    """
     from ferrule.kernel.serving.members import member_filter
 
+    principal = ctx.transport.principal
+    if filter.principal is not UNBOUND and filter.principal != principal:
+        return
+    filter.principal = principal
+    rule = ctx.server.resource_visibility
+    if rule is not None and ctx.transport.is_network:
+        filter.may_see = rule(principal)
     shown = member_filter.get()
-    # Once for each legacy connection: its filter is the same one for all of its subscriptions.
-    if shown is not None and not isinstance(filter.may_see, _Restricted):
-        filter.may_see = _Restricted(shown.updates(filter.may_see, lambda uri: normal_uri(uri) in filter.uris))
-
-
-class _Restricted:
-    """The rule of a filter that middleware has restricted."""
-
-    __slots__ = ("may_see",)
-
-    def __init__(self, may_see: Callable[[str], bool]) -> None:
-        self.may_see = may_see
-
-    def __call__(self, uri: str, /) -> bool:
-        """Return whether the listener may receive updates of a resource."""
-        return self.may_see(uri)
+    if shown is not None:
+        filter.allows = shown.updates(None, lambda uri: normal_uri(uri) in filter.uris)
 
 
 def granted_filter(

@@ -23,6 +23,7 @@ from ferrule.app.results.result_plan import error_result
 from ferrule.kernel.finish import finish_result
 from ferrule.kernel.serving.members import (
     MAX_LISTENED_TASKS,
+    HidesMembers,
     MemberFilter,
     MemberKind,
     ServedMember,
@@ -80,7 +81,7 @@ class NotAllowed(MCPError):
     default_code = NOT_ALLOWED_CODE
 
 
-class Policy:
+class Policy(HidesMembers):
     """A middleware that asks functions who may see and use what, for all members of a server or a gateway.
 
     Every function is asked until one denies. Where none has an opinion, ``default`` decides. Several policies of one
@@ -114,6 +115,11 @@ class Policy:
         self.dry_run = dry_run
         self.name = _name_of(functions[0]) if name is None else name
         self._tasks: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def hides_members(self) -> bool:
+        """See `HidesMembers`: a policy does, unless it is a dry run."""
+        return not self.dry_run
 
     async def __call__(self, ctx: Context, call_next: CallNext, /) -> Any:
         """See `ferrule.kernel.server.ServerMiddleware`."""

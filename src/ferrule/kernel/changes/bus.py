@@ -83,6 +83,10 @@ class Event(Value, frozen=True):
         return cls(RESOURCE_UPDATED, normal_uri(uri), {"uri": uri})
 
 
+UNBOUND: Final = object()
+"""The principal of a filter that is not for any principal yet; ``None`` is an anonymous sender."""
+
+
 class ListenFilter:
     """The events that one listener receives: list-changed kinds, resource URIs, and topics of extensions.
 
@@ -96,9 +100,11 @@ class ListenFilter:
     Attributes:
         may_see: ``(uri) -> bool``: whether the listener may receive updates of a resource; ``None`` for all. Called for
             each event and not for each subscribed URI, because a URI covers others that are not known in advance.
+        allows: a second such function, of middleware that hides members; ``None`` without. Both must return true.
+        principal: the principal that ``may_see`` is for; `UNBOUND` before the first.
     """
 
-    __slots__ = ("kinds", "may_see", "topics", "uris")
+    __slots__ = ("allows", "kinds", "may_see", "principal", "topics", "uris")
 
     def __init__(
         self, kinds: Iterable[str] = (), uris: Iterable[str] = (), topics: Iterable[tuple[str, str]] = ()
@@ -109,6 +115,12 @@ class ListenFilter:
         self.topics: set[tuple[str, str]] = set(topics) or _NOTHING
         # Set by `kernel.standard_methods` for a subscription, and by `LegacySession` for a legacy session.
         self.may_see: Callable[[str], bool] | None = None
+        self.allows: Callable[[str], bool] | None = None
+        self.principal: Any = UNBOUND
+
+    def shows(self, uri: str) -> bool:
+        """Return whether the listener may receive updates of a resource."""
+        return (self.may_see is None or self.may_see(uri)) and (self.allows is None or self.allows(uri))
 
 
 _NOTHING: Final[Any] = frozenset[Any]()
@@ -238,7 +250,7 @@ class Listener:
         new = set(uris) - self.filter.uris
         self.set_uris(uris)
         for uri in sorted(new):
-            if self.filter.may_see is None or self.filter.may_see(uri):
+            if self.filter.shows(uri):
                 self.add(Event.resource_updated(uri))
 
     def add_topic(self, method: str, topic: str) -> None:
@@ -292,7 +304,7 @@ class Listener:
         for uri in sorted(wanted.uris):
             if self._ended:  # there were more than fit into the buffer
                 return
-            if wanted.may_see is None or wanted.may_see(uri):
+            if wanted.shows(uri):
                 self.add(Event.resource_updated(uri))
 
     def end(self) -> None:
@@ -472,7 +484,12 @@ class SubscriptionBus:
                 if uri in self.by_uri:
                     covering.update(dict.fromkeys(self.by_uri.find(uri)))
             end = topic.rfind("/", 0, end)
-        return [each for each in covering if each.filter.may_see is None or each.filter.may_see(topic)]
+        return [
+            each
+            for each in covering
+            # Without rules, as most listeners are, no call for each of them.
+            if (each.filter.may_see is None and each.filter.allows is None) or each.filter.shows(topic)
+        ]
 
     def add_relay(self, relay: Callable[[Event], None]) -> Callable[[], None]:
         """Pass each published event to a function too.

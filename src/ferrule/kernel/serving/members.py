@@ -9,6 +9,7 @@ Imported only by what uses it: a server without such middleware never loads this
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -17,6 +18,7 @@ from ferrule.wire.struct import Value
 
 __all__ = [
     "MAX_LISTENED_TASKS",
+    "HidesMembers",
     "MemberDirectory",
     "MemberFilter",
     "MemberKind",
@@ -99,6 +101,17 @@ class MemberFilter(Protocol):
             is_subscribed: whether the request names the URI itself, and was allowed; otherwise it names one above.
         """
         ...
+
+
+class HidesMembers(ABC):
+    """Base of middleware that sets `member_filter`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def hides_members(self) -> bool:
+        """Whether it hides members from any sender."""
 
 
 member_filter: Final[ContextVar[MemberFilter | None]] = ContextVar("ferrule_member_filter", default=None)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ferrule.kernel.changes.bus import Event
+from ferrule.kernel.changes.bus import DEFAULT_BUFFER_SIZE, Event
+from ferrule.middleware import Policy
+from ferrule.stores.store import open_store
 from ferrule.transports.asgi import HttpEndpoint, HttpOptions, MemoryEventStore
 from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive
 from tests.transports.asgi.support import (
@@ -332,3 +335,39 @@ async def test_stateless_batches_follow_the_version_header() -> None:
     assert len((await legacy_call(app, messages, version=None).run()).json) == 2
     assert (await legacy_call(app, messages, version=LEGACY).run()).status == 400
     assert json.loads(json.dumps(HttpOptions().path)) == "/mcp"
+
+
+@pytest.mark.parametrize("moves", [False, True])
+async def test_a_policy_holds_for_the_changes_of_a_session_whose_buffer_was_full(moves: bool, tmp_path: Path) -> None:
+    """It holds too in another process, which serves the stream of the session and none of its subscriptions."""
+    store = f"sqlite:///{tmp_path / 'store.sqlite3'}"
+
+    def worker() -> tuple[Steered, HttpEndpoint]:
+        policy = Policy(lambda request: not request.name.endswith("secret"))
+        steered = Steered(resource_updates=True, middleware=[policy])
+        if not moves:
+            return steered, steered.endpoint()
+        shared = open_store(store)
+        return steered, steered.endpoint(shared=shared, event_store=shared.events)
+
+    steered, app = worker()
+    session = await open_session(app)
+    assert (await legacy_call(app, request(1, "resources/subscribe", {"uri": "a://b"}), session).run()).status == 200
+    if moves:
+        steered, app = worker()
+        # Any request: from now on this process has the session.
+        assert (await legacy_call(app, request(2, "ping"), session).run()).status == 200
+    else:
+        for number in range(DEFAULT_BUFFER_SIZE + 1):
+            steered.server.bus.publish(Event.resource_updated(f"a://b/{number}"))
+    stream = get_call(app, session)
+    async with running(stream):
+        await stream.until(lambda a: a.status == 200)
+        before = len(stream.answer.messages)
+        await anyio.wait_all_tasks_blocked()
+        for uri in ("a://b/secret", "a://b"):
+            steered.server.bus.publish(Event.resource_updated(uri))
+        await stream.until(lambda a: len(a.messages) > before and a.messages[-1]["params"]["uri"] == "a://b")
+    uris = [message["params"]["uri"] for message in stream.answer.messages]
+    assert uris[-1] == "a://b"
+    assert "a://b/secret" not in uris

@@ -546,6 +546,8 @@ class LegacyEndpoint:
         if session is not None and session.principal != request.principal:
             self.sessions.release(session)
             session = None
+        elif session is not None and session.principal is not request.principal:
+            session.use_principal(request.principal)
         if session is None:
             if not is_known:  # a session of another principal is not a mistake of the configuration
                 self._explain_unknown(session_id)

@@ -168,6 +168,8 @@ class LegacyFastPath(_LegacyFastPathBase):
         if legacy.sessions.acquire(session_id) is None:  # it has expired; the general path sends the error
             self._tools.fast_calls -= 1
             return None
+        if session.principal is not request.principal:  # equal, but its token may have other scopes than before
+            session.use_principal(request.principal)
         return self._serve_in(session, call)
 
     def wait(self, call: FastCall, begun: StartedCoroutine) -> Awaitable[None]:

@@ -9,7 +9,7 @@ share it, and a client may use it again as soon as it has the response.
 
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from ferrule.transports.asgi.options import HttpOptions
 from ferrule.transports.asgi.replies import EventStreamReply
 from ferrule.transports.asgi.runtime import current_runtime
 from ferrule.wire.jsonrpc import RequestId, encode_notification
+from ferrule.wire.uri_template import normal_uri
 
 __all__ = ["GET_STREAM", "MAX_IN_FLIGHT", "InFlight", "LegacySession", "OtherWorkers"]
 
@@ -81,7 +82,8 @@ class LegacySession:
     Attributes:
         session_id: the id; empty for the temporary session of a stateless request.
         in_use, idle_since_s: maintained by the session table.
-        principal: the principal that opened the session; for requests of others the session does not exist.
+        principal: the principal of the session, as its newest request had it; for requests of others the session does
+            not exist.
         in_flight: requests in flight by id.
         channels: the streams that can be resumed, by stream id.
         shared: the sessions shared with other workers; ``None`` without other workers.
@@ -289,12 +291,35 @@ class LegacySession:
             connection.listener = server.bus.listen(self._filter())
             connection.listener.on_wake(self.send_changes)
 
-    def _filter(self, uris: Iterable[str] = ()) -> ListenFilter:
+    def use_principal(self, principal: Any) -> None:
+        """Set the principal as a request has it, equal to the former: its token may have other scopes than before."""
+        self.principal = principal
+        if self.connection.listener is not None:
+            self._bind(self.connection.listener.filter)
+
+    def _filter(self, uris: Iterable[str] = (), allows: Callable[[str], bool] | None = None) -> ListenFilter:
+        """Return a filter for the session's principal.
+
+        Args:
+            uris: the resources that the client has subscribed to.
+            allows: the rule of middleware; ``None`` if no subscription has passed it in this process.
+        """
         made = ListenFilter(self._kinds(), uris)
-        rule = self._server.resource_visibility
-        # By the principal of the session, which each of its requests must have.
-        made.may_see = None if rule is None else rule(self.principal)
+        self._bind(made)
+        made.allows = allows
+        if allows is None and self._server.middleware:
+            from ferrule.kernel.serving.members import HidesMembers
+
+            if any(isinstance(each, HidesMembers) and each.hides_members for each in self._server.middleware):
+                # The subscriptions passed it in another process. It was asked about what they name, not about the
+                # resources below.
+                made.allows = lambda uri: normal_uri(uri) in made.uris
         return made
+
+    def _bind(self, filter: ListenFilter) -> None:
+        rule = self._server.resource_visibility
+        filter.principal = self.principal
+        filter.may_see = None if rule is None else rule(self.principal)
 
     def _kinds(self) -> list[str]:
         changing = self._server.changing_lists(self.connection.revision)
@@ -316,8 +341,8 @@ class LegacySession:
                 if listener.ended and not self.is_over:
                     # The listener overflowed while the client had no stream; the client got the newest changes.
                     # Subscribe again.
-                    uris = listener.filter.uris
-                    self.connection.listener = self._server.bus.listen(self._filter(uris))
+                    before = listener.filter
+                    self.connection.listener = self._server.bus.listen(self._filter(before.uris, before.allows))
                     self.connection.listener.on_wake(self.send_changes)
         finally:
             self._is_sending_changes = False
