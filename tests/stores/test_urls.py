@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
-from ferrule.stores.urls import without_password
+from ferrule.stores.store import StoreUrlError, open_store
+from ferrule.stores.urls import split_url, without_password
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,46 @@ from ferrule.stores.urls import without_password
 )
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("redis://host", "host"),
+        ("redis://me:pw@host:65535/0", "host"),
+        ("redis://[::1]:6379/0", "::1"),
+        ("postgresql:///database", None),
+        ("postgresql://%2Ftmp:5432/d", "%2Ftmp"),
+        ("postgresql://a:1,[::1]:2,c/d", None),
+    ],
+)
+def test_hosts_and_ports_that_may_be(url: str, host: str | None) -> None:
+    parts = split_url(url)
+    assert parts is not None
+    assert "," in parts.netloc or parts.hostname == host
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://me:secret/7@host:6379/0",
+        "redis://:secret[@host/0",
+        "redis://host:secret/0",
+        "redis://host:65536/0",
+        "redis://host/secret",
+        "redis://host/0?socket_timeout=secret",
+        "redis+cluster://me:secret/7@host:6379",
+        "postgresql://me:secret/7@host/d",
+        "postgresql://me:secret]@host/d",
+        "postgresql://host:65536/d",
+        "postgresql://one:1,two:secret/d",
+        "sqlite://[secret/x.db",
+        "sqlite:///secret%00.db",
+    ],
+)
+def test_a_malformed_url_is_refused_at_once_and_its_password_is_in_no_traceback(url: str) -> None:
+    """An unescaped slash in a password makes its beginning the port, which the libraries quote in their errors."""
+    with pytest.raises(StoreUrlError) as refused:
+        open_store(url)
+    said = "".join(traceback.format_exception(refused.value))
+    assert "@" not in url or "secret" not in said

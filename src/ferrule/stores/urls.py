@@ -1,12 +1,32 @@
-"""URLs of stores in messages: they may hold passwords, which no message contains."""
+"""URLs of stores: their parts, and their form in messages, since they may hold passwords, which no message contains."""
 
 from __future__ import annotations
 
-from urllib.parse import unquote_plus
+import re
+from urllib.parse import SplitResult, unquote_plus, urlsplit
 
-__all__ = ["without_password"]
+__all__ = ["split_url", "without_password"]
 
 _SECRET_WORDS = ("pass", "secret", "key", "token")
+
+_ADDRESS = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
+
+
+def split_url(url: str) -> SplitResult | None:
+    """Return the parts of a URL; ``None`` if one of its hosts is malformed, or the port is no number up to 65535.
+
+    So it is also after a password with an unescaped ``/``: the beginning of the password is then the port. Libraries
+    quote it in their errors, so that they must not get such a URL.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket that is not closed
+        return None
+    for address in parts.netloc.rpartition("@")[2].split(","):  # PostgreSQL takes several
+        found = _ADDRESS.fullmatch(address)
+        if found is None or int(found[1] or 0) > 65_535:
+            return None
+    return parts
 
 
 def without_password(url: str) -> str:

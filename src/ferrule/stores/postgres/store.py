@@ -20,7 +20,7 @@ from ferrule.stores.postgres.server import DEFAULT_SCHEMA, PostgresServer, diges
 from ferrule.stores.postgres.sessions import PostgresEvents, PostgresSessions
 from ferrule.stores.postgres.tasks import PostgresTasks
 from ferrule.stores.store import Store, StoreUrlError
-from ferrule.stores.urls import without_password
+from ferrule.stores.urls import split_url, without_password
 
 __all__ = [
     "PostgresBlobs",
@@ -168,7 +168,8 @@ def open_postgres(url: str) -> Store:
     all others are those of libpq, such as ``sslmode``.
 
     Raises:
-        StoreUrlError: the schema is not a plain name of small letters or is a reserved word, or a number is none.
+        StoreUrlError: a host or a port is invalid, the schema is not a plain name of small letters or is a reserved
+            word, or a number is none.
         ModuleNotFoundError: asyncpg is not installed (``pip install 'ferrule[postgres]'``).
     """
     import_module("asyncpg")  # a missing library raises now, and not at the first request
@@ -176,7 +177,8 @@ def open_postgres(url: str) -> Store:
     options = dict(parse_qsl(query, keep_blank_values=True))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     # A plain name needs no quotes anywhere; 48 characters leave room for the suffix of the channel.
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema) or schema.startswith("pg_") or schema in RESERVED:
+    is_name = re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema) and not schema.startswith("pg_") and schema not in RESERVED
+    if not is_name or split_url(url) is None:
         raise StoreUrlError(f"{without_password(url)!r} is not postgresql://host:port/database?schema=name")
     numbers = {name: _number(url, name, options.pop(name)) for name in _NUMBERS if name in options}
     if numbers.get("connections") == 0:

@@ -8,17 +8,18 @@ the same time, a script does the change, which Redis runs atomically.
 
 from __future__ import annotations
 
+import re
 import secrets
 from importlib import import_module
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 from ferrule.stores.marks import Mark
 from ferrule.stores.redis.server import DEFAULT_PREFIX, RedisServer, digest, milliseconds
 from ferrule.stores.redis.sessions import RedisChannel, RedisEvents, RedisSessions
 from ferrule.stores.redis.tasks import RedisTasks
 from ferrule.stores.store import Store, StoreUrlError
-from ferrule.stores.urls import without_password
+from ferrule.stores.urls import split_url, without_password
 
 __all__ = [
     "RedisBlobs",
@@ -180,20 +181,32 @@ def open_redis(url: str) -> Store:
     """Return the store that ``redis://…``, ``rediss://…`` or the same with ``+cluster`` names; connects on first use.
 
     Raises:
-        StoreUrlError: the URL has no host, an invalid prefix, or for a cluster a database other than 0.
+        StoreUrlError: the URL has no host, an invalid port, database, prefix or option, or for a cluster a database
+            other than 0.
         ModuleNotFoundError: redis-py is not installed (``pip install 'ferrule[redis]'``).
     """
-    import_module("redis.asyncio")  # a missing library raises now, and not at the first request
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
+    library: Any = import_module("redis.asyncio.connection")  # if it is missing, that raises now, not in a request
+    parts = split_url(url)
+    options = {} if parts is None else dict(parse_qsl(parts.query))
     prefix = options.pop("prefix", DEFAULT_PREFIX)
-    # `{}` would change the hash tag, `:` the parts of a key, and `*` a pattern.
-    if not parts.hostname or not prefix or any(character in prefix for character in "{}:* "):
+    # redis-py takes a database that is no number for 0. `{}` would change the hash tag, `:` the parts of a key, and `*`
+    # a pattern.
+    if (
+        parts is None
+        or not parts.hostname
+        or not re.fullmatch(r"/?[0-9]*/?", parts.path)
+        or not prefix
+        or any(character in prefix for character in "{}:* ")
+    ):
         raise StoreUrlError(f"{without_password(url)!r} is not redis://host:port/database?prefix=name")
     scheme, _, kind = parts.scheme.partition("+")
     if kind and parts.path.strip("/") not in ("", "0"):
         raise StoreUrlError(f"{without_password(url)!r} names a database, but a Redis Cluster has only database 0")
     plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
+    try:
+        library.parse_url(plain)
+    except ValueError as error:
+        raise StoreUrlError(f"{without_password(url)!r}: {error}") from None
     server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
     return Store(
         RedisMarks(server),

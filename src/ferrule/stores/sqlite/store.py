@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ferrule.stores.marks import Mark
 from ferrule.stores.rates import next_full_at
@@ -19,7 +19,7 @@ from ferrule.stores.sqlite.file import SqliteFile, transaction
 from ferrule.stores.sqlite.sessions import SqliteChannel, SqliteEvents, SqliteSessions
 from ferrule.stores.sqlite.tasks import SqliteTasks
 from ferrule.stores.store import Store, StoreUrlError
-from ferrule.stores.urls import without_password
+from ferrule.stores.urls import split_url, without_password
 
 __all__ = [
     "SqliteBlobs",
@@ -176,12 +176,12 @@ def open_sqlite(url: str) -> Store:
     """Return the store in a file: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Raises:
-        StoreUrlError: the URL has no path, or it has a host, a query or a fragment.
+        StoreUrlError: the URL has no path or an invalid one, or it has a host, a query or a fragment.
     """
-    parts = urlsplit(url)
-    path = unquote(parts.path.removeprefix("/"))
+    parts = split_url(url)
+    path = "" if parts is None else unquote(parts.path.removeprefix("/"))
     # `sqlite://jobs.db` (two slashes) has a host and no path: a frequent mistake.
-    if not path or parts.netloc or parts.query or parts.fragment:
+    if parts is None or not path or "\0" in path or parts.netloc or parts.query or parts.fragment:
         raise StoreUrlError(f"{without_password(url)!r} is not sqlite:///path")
     file = SqliteFile(path)
 
