@@ -103,7 +103,7 @@ class OperationCall:
         except CallerUnavailable as error:
             raise ToolError(f"The call failed: {error}") from error
         if response.status in (401, 403):
-            refusal = refusal_of(ctx, response, self._settings.forward_headers)
+            refusal = refusal_of(ctx, response, self._settings.forward_headers, self._projection)
             if refusal is not None:
                 raise refusal
         base_url = self._base_url

@@ -6,7 +6,18 @@ import codecs
 import re
 from collections.abc import Iterable
 
-__all__ = ["choose", "decoded", "is_form", "is_json", "is_multipart", "is_text", "is_wildcard", "name_of", "plain"]
+__all__ = [
+    "choose",
+    "decoded",
+    "is_form",
+    "is_json",
+    "is_multipart",
+    "is_text",
+    "is_wildcard",
+    "may_be_json",
+    "name_of",
+    "plain",
+]
 
 _NAME = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}", re.ASCII)
 _CHARSETS = re.compile(
@@ -51,6 +62,16 @@ def is_json(content_type: str) -> bool:
     """Return whether a media type is JSON: ``application/json``, ``…+json``, or an unofficial spelling of it."""
     kind = plain(content_type)
     return kind in ("application/json", "text/json", "application/x-json") or kind.endswith("+json")
+
+
+def may_be_json(content_type: str, body: bytes) -> bool:
+    """Return whether a body that JSON cannot be decoded from may still have members: lines of JSON, a cut or wrong one.
+
+    Args:
+        content_type: the media type of the body.
+        body: the body, without a byte order mark.
+    """
+    return "json" in content_type.lower() or body.lstrip()[:1] == b"{"
 
 
 def is_form(content_type: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from typing import Any
 
 import jsonschema_rs
@@ -156,6 +157,42 @@ async def test_secrets_are_masked_and_fields_chosen() -> None:
     }
     chosen = await result_of(answer(given), fields={"it": ["items.id", "total"]})
     assert chosen.structured_content == {"items": [{"id": 1}], "total": 1}
+
+
+JSON_OF_OTHER_FORMS = [
+    ('{"token": "s3cret", "x": NaN}', "application/json"),
+    ('\ufeff{"token": "s3cret"}', "application/json"),
+    ('{"token": "s3cret"}', "text/plain"),
+    ('[{"token": "s3cret"}]', "application/octet-stream"),
+    ('{"token": "s3cret"}\n{"token": "s3cret"}', "application/x-ndjson"),
+    ('\x1e{"token": "s3cret"}\n', "application/json-seq"),
+    ('{"token": "s3cret"}{', "text/plain; charset=utf-8"),
+]
+
+
+@pytest.mark.parametrize(("body", "kind"), JSON_OF_OTHER_FORMS)
+@pytest.mark.parametrize(
+    ("status", "options"),
+    [(200, {"mask": ["token"]}), (200, {"fields": {"it": ["x"]}}), (404, {"mask": ["token"]})],
+    ids=["mask", "fields", "mask of a refusal"],
+)
+async def test_no_form_of_json_shows_a_member_that_is_left_out(
+    body: str, kind: str, options: dict[str, Any], status: int
+) -> None:
+    """A body that is not quite JSON, or is called text, has the same members; they must not appear in its text."""
+    result = await result_of(answer(body, status=status, content_type=kind), **options)
+    assert "s3cret" not in repr(result)
+    assert b64encode(b"s3cret").decode()[:6] not in repr(result)
+
+
+async def test_a_text_that_is_no_json_stays_where_members_are_masked() -> None:
+    for text in ("[INFO] started", "a,b\n1,2", "plain"):
+        assert texts(await result_of(answer(text, content_type="text/plain"), mask=["token"])) == [text]
+
+
+async def test_a_byte_order_mark_before_json_is_left_out() -> None:
+    result = await result_of(answer('\ufeff{"a": 1}', content_type="application/json"))
+    assert result.structured_content == {"a": 1}
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])

@@ -12,6 +12,7 @@ from typing import Any
 from ferrule.app.execution.context import Context
 from ferrule.auth.challenges import parse_challenges
 from ferrule.expose.answers.problems import problem_text
+from ferrule.expose.answers.projection import Projection
 from ferrule.expose.exchange import ApiResponse
 from ferrule.kernel.protection import MakesChallenges
 from ferrule.protocol.errors import MCPError
@@ -43,7 +44,9 @@ class RefusedByAPI(MCPError):
         self.http_headers = http_headers
 
 
-def refusal_of(ctx: Context[Any], response: ApiResponse, forwarded: tuple[str, ...]) -> Exception | None:
+def refusal_of(
+    ctx: Context[Any], response: ApiResponse, forwarded: tuple[str, ...], projection: Projection
+) -> Exception | None:
     """Return the error with which the endpoint refuses a request as the API did; ``None`` where it does not.
 
     A server that is protected itself names its own metadata, with which a client gets a token for it; one that is not
@@ -53,6 +56,7 @@ def refusal_of(ctx: Context[Any], response: ApiResponse, forwarded: tuple[str, .
         ctx: the context of the call.
         response: the answer of the API.
         forwarded: the headers of the outer request that are passed on, in lower case.
+        projection: masks members of the answer.
     """
     transport = ctx.transport
     if "authorization" not in forwarded or not isinstance(transport, HttpContext) or transport.kind != "http":
@@ -62,7 +66,7 @@ def refusal_of(ctx: Context[Any], response: ApiResponse, forwarded: tuple[str, .
     scopes = next((each.scopes for each in challenges if each.error == "insufficient_scope"), None)
     if response.status != 401 and not (response.status == 403 and scopes):
         return None
-    text = problem_text(response)
+    text = problem_text(response, projection)
     protection: object = ctx.request.server.protection
     if isinstance(protection, MakesChallenges):
         if response.status == 403:

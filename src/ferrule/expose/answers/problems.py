@@ -7,11 +7,13 @@ field, a bare string, a page of HTML. All messages in the response are collected
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from html import unescape
 from http import HTTPStatus
 from typing import Any
 
 from ferrule.expose import media_types
+from ferrule.expose.answers.projection import Projection
 from ferrule.expose.exchange import ApiResponse
 from ferrule.wire.codec import decode
 from ferrule.wire.faults import DecodeError
@@ -42,15 +44,22 @@ _WITHOUT_NEWS = frozenset(
 )
 """Members that are left out, since a model cannot act on them: values that it sent, and facts for operators."""
 
+_UNCHANGED = Projection()
+
 _NOT_TEXT = re.compile(r"<(script|style)\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _SPACE = re.compile(r"\s+")
 
 
-def problem_text(response: ApiResponse) -> str:
-    """Return the text of a response with a status of 400 or more, at most `MAX_PROBLEM_CHARS` characters."""
+def problem_text(response: ApiResponse, projection: Projection = _UNCHANGED) -> str:
+    """Return the text of a response with a status of 400 or more, at most `MAX_PROBLEM_CHARS` characters.
+
+    Args:
+        response: the response.
+        projection: masks members of JSON; none is left out.
+    """
     lines = [_status_line(response)]
-    lines += _messages(response)
+    lines += _messages(response, projection)
     challenge = response.header("www-authenticate") if response.status == 401 else None
     if challenge is not None:
         lines.append(f"It asks for: {_SPACE.sub(' ', challenge[:300])}")
@@ -85,18 +94,21 @@ def _status_line(response: ApiResponse) -> str:
     return f"The API answered {response.status} {phrase}".rstrip()
 
 
-def _messages(response: ApiResponse) -> list[str]:
+def _messages(response: ApiResponse, projection: Projection) -> list[str]:
     content_type = response.header("content-type") or ""
-    if not response.body:
+    body = response.body.removeprefix(BOM_UTF8)
+    if not body:
         return []
-    if media_types.is_json(content_type) or response.body[:1] in (b"{", b"["):
+    if media_types.is_json(content_type) or body.lstrip()[:1] in (b"{", b"["):
         try:
             found: list[str] = []
-            _collect(decode(response.body), "", found, 0)
+            _collect(projection.masked(decode(body)), "", found, 0)
             return found
         except DecodeError:
             pass
-    text = response.body[: 4 * MAX_PROBLEM_CHARS].decode("utf-8", "replace")
+    if projection.masks and media_types.may_be_json(content_type, body):
+        return []
+    text = body[: 4 * MAX_PROBLEM_CHARS].decode("utf-8", "replace")
     if "html" in content_type or text.lstrip()[:1] == "<":
         text = unescape(_TAG.sub(" ", _without_scripts(text)))
     return [_SPACE.sub(" ", text).strip()] if "\x00" not in text else []

@@ -42,8 +42,16 @@ class Projection:
 
     def __call__(self, value: Any) -> Any:
         """Return a copy of the value without removed members and with masked values."""
-        kept = value if self._tree is None else _kept(value, self._tree)
-        return _masked(kept, self._mask, 0) if self._mask else kept
+        return self.masked(value if self._tree is None else _kept(value, self._tree))
+
+    @property
+    def masks(self) -> bool:
+        """Whether any value may be masked."""
+        return bool(self._mask)
+
+    def masked(self, value: Any) -> Any:
+        """Return a copy of the value with masked values, and with all members."""
+        return _masked(value, self._mask, 0) if self._mask else value
 
 
 def _add(tree: dict[str, Any], steps: list[str]) -> None:

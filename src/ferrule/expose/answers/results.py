@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Container
 from math import isfinite
 from typing import Any
@@ -49,14 +50,14 @@ def answer_of(
         max_inline_bytes: the maximum number of bytes of a file in the result.
 
     Raises:
-        ToolError: the API refused the request, or failed.
+        ToolError: the API refused the request, or failed, or its JSON cannot be read though members must be left out.
     """
     status = response.status
     if status >= 500:
         logger.error("%s answered %d: %s", operation.label, status, response.body[:500].decode("utf-8", "replace"))
         raise ToolError(_failure_text(response))
     if status >= 400:
-        raise ToolError(problem_text(response))
+        raise ToolError(problem_text(response, projection))
     if status in (301, 302, 303, 307, 308):
         location = _shown_url(response.header("location") or "")
         return f"The API answered {status} and points to {location}" if location else f"The API answered {status}"
@@ -65,12 +66,16 @@ def answer_of(
         return _without_body(operation, response)
     if response.is_cut:
         return _too_large(operation, request, response, content_type, base_url)
-    if media_types.is_json(content_type) or not content_type:
+    # Some servers send JSON as text or as bytes: its members must be left out there as well.
+    body = response.body.removeprefix(BOM_UTF8) if projection.changes else b""
+    if media_types.is_json(content_type) or not content_type or body.lstrip()[:1] in (b"{", b"["):
         try:
             return projection(decode(_as_utf8(response.body, content_type)))
         except DecodeError:
             if content_type:
                 logger.warning("%s answered %.100s that is not JSON", operation.label, content_type)
+    if projection.changes and media_types.may_be_json(content_type, body):
+        raise ToolError("The API answered JSON that cannot be read, so that no members of it can be left out")
     return _file(operation, request, response, content_type, base_url, max_inline_bytes)
 
 
@@ -247,7 +252,10 @@ def _link(request: ApiRequest, kind: str, base_url: str) -> Link:
 
 
 def _as_utf8(body: bytes, content_type: str) -> bytes:
-    """Return JSON in UTF-8: it should be, and older servers send it in the character set that they name."""
+    """Return JSON in UTF-8: it should be, and older servers send it in the character set that they name.
+
+    A byte order mark, which a receiver may ignore (RFC 8259, section 8.1), is left out."""
+    body = body.removeprefix(BOM_UTF8)
     if "charset" not in content_type.lower():
         return body
     text = media_types.decoded(body, content_type)
