@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule import Client
 from ferrule.client.connection.connector import forget_eras
+from ferrule.protocol.errors import LocalError
+from ferrule.transports.http.backend import HttpClientRequest
 from ferrule.transports.http.client import HttpStatusError
-from ferrule.transports.http.sending import MAX_REDIRECTS, is_same_origin
+from ferrule.transports.http.sending import MAX_REDIRECTS, HttpSender, is_same_origin
 from tests.peers.scripted_http import CACHED, COMPLETE, DISCOVERED, Exchange, ScriptedServer, legacy_basics
 
 pytestmark = pytest.mark.anyio
@@ -178,3 +182,65 @@ async def test_the_media_type_of_an_answer_may_have_any_case(kind: str | None, m
     MODE[0] = mode
     async with ScriptedServer(handler) as server, Client(server.url, mode=mode) as client:
         assert (await client.call_tool("t")).text == "done"
+
+
+class Held:
+    """A response that counts as open until it is closed."""
+
+    headers: Mapping[str, str] = {"location": "/other"}
+
+    def __init__(self, http: HoldsResponses) -> None:
+        self.status = http.status
+        self._http = http
+        http.opened.append(self)
+
+    async def receive(self) -> bytes:
+        if self._http.hangs:
+            self._http.is_read.set()
+            await anyio.sleep_forever()
+        return b""
+
+    async def aclose(self) -> None:
+        self._http.opened.remove(self)
+
+
+class HoldsResponses:
+    """An `HttpClient` whose responses all have one status."""
+
+    def __init__(self, status: int, *, hangs: bool = False) -> None:
+        self.status, self.hangs = status, hangs
+        self.opened: list[Held] = []
+        self.is_read = anyio.Event()
+
+    async def open(self, request: HttpClientRequest) -> Held:
+        return Held(self)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class NoOneSignsIn:
+    async def headers(self, request: HttpClientRequest) -> dict[str, str]:
+        return {}
+
+    async def challenged(self, request: HttpClientRequest, status: int, headers: Any) -> bool:
+        raise LocalError("The sign-in was refused")
+
+
+async def test_a_refused_sign_in_releases_the_response() -> None:
+    """It would hold its connection as long as the client lives, one more for each call."""
+    http = HoldsResponses(401)
+    with pytest.raises(LocalError, match="refused"):
+        await HttpSender(http, NoOneSignsIn()).open("POST", "http://h/mcp", {})
+    assert http.opened == []
+
+
+@pytest.mark.parametrize("status", [307, 401])
+async def test_a_call_that_is_cancelled_within_a_body_releases_the_response(status: int) -> None:
+    """The body of a redirect and that of a challenge are read before the request is sent again."""
+    http = HoldsResponses(status, hangs=True)
+    async with anyio.create_task_group() as group:
+        group.start_soon(HttpSender(http, NoOneSignsIn()).open, "POST", "http://h/mcp", {})
+        await http.is_read.wait()
+        group.cancel_scope.cancel()
+    assert http.opened == []

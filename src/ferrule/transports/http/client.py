@@ -699,8 +699,10 @@ class StreamableHttp:
         with anyio.move_on_after(_GOODBYE_S):
             try:
                 response = await self._open("DELETE", headers)
-                await read_some(response, ERROR_BODY_BYTES)
-                await response.aclose()
+                try:
+                    await read_some(response, ERROR_BODY_BYTES)
+                finally:
+                    await response.aclose()
             except (FerruleError, OSError) as error:
                 logger.debug("The session could not be ended: %s", error)
 

@@ -83,8 +83,10 @@ class HttpSender:
             moved = _redirect_within(method, url, response)
             if moved is None:
                 break
-            await read_some(response, ERROR_BODY_BYTES)
-            await response.aclose()
+            try:
+                await read_some(response, ERROR_BODY_BYTES)
+            finally:
+                await response.aclose()
             logger.debug("%s of %s is redirected to %s", method, url.partition("?")[0], moved.partition("?")[0])
             url = moved
             response = await self._send(HttpClientRequest(method, url, headers, body), headers, flight)
@@ -109,9 +111,14 @@ class HttpSender:
             if response.status not in (401, 403) or attempts >= MAX_CHALLENGES:
                 return response
             attempts += 1
-            said = await read_some(response, ERROR_BODY_BYTES)
-            challenged = auth.challenged(request, response.status, response.headers)
-            if not await off_the_clock(flight, challenged):
+            try:
+                said = await read_some(response, ERROR_BODY_BYTES)
+                challenged = auth.challenged(request, response.status, response.headers)
+                has_others = await off_the_clock(flight, challenged)
+            except BaseException:  # the user has refused, or the call was cancelled while one signed in
+                await response.aclose()
+                raise
+            if not has_others:
                 return Emptied(response, said)
             await response.aclose()
 

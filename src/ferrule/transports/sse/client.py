@@ -97,8 +97,10 @@ class SseConnection:
         response = await self._request("GET", self._url, headers, flight=flight)
         status, kind = response.status, media_type(response)
         if status != 200 or kind != "text/event-stream":
-            said = await read_some(response, ERROR_BODY_BYTES)
-            await response.aclose()
+            try:
+                said = await read_some(response, ERROR_BODY_BYTES)
+            finally:
+                await response.aclose()
             if status >= 500 or status in _NOT_ABOUT_THE_URL:
                 raise status_error(response, said.decode("utf-8", "replace"), self._url)
             raise SseRefused(f"{self._where} has no event stream (HTTP {status}, {kind or 'no content type'})")
