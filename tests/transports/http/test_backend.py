@@ -276,6 +276,21 @@ async def test_httpx_like_client_is_taken_and_not_closed() -> None:
         assert client.is_modern
 
 
+class InvalidURL(Exception):
+    """As that of httpx, which is not derived from its other errors."""
+
+
+class RefusesUrls(Httpxish):
+    def build_request(self, method: str, url: str, *, headers: Any, content: Any) -> Any:
+        raise InvalidURL("Invalid non-printable ASCII character in URL")
+
+
+async def test_a_url_that_httpx_refuses_is_an_error_of_the_family() -> None:
+    """A server may redirect to one; httpx raises when the request is made, before it is sent."""
+    with pytest.raises(HttpConnectFailed, match="non-printable"):
+        await adapt_http_client(RefusesUrls()).open(HttpClientRequest("POST", "http://h/\x01"))
+
+
 async def test_aiohttp_session_is_taken_and_not_closed() -> None:
     """``http=`` with a session of one's own."""
     import aiohttp

@@ -57,10 +57,10 @@ class _Httpx:
 
     async def open(self, request: HttpClientRequest) -> HttpResponse:
         client: Any = self._client
-        made = client.build_request(
-            request.method, request.url, headers=dict(request.headers), content=request.body or None
-        )
         try:
+            made = client.build_request(
+                request.method, request.url, headers=dict(request.headers), content=request.body or None
+            )
             response = await client.send(made, stream=True, follow_redirects=False)
         except Exception as error:
             raise _translated(error, request.url, is_silent=True) from error
