@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from ferrule import Client
 from ferrule.protocol.errors import LocalError
-from ferrule.transports.http.backend import HttpConnectionLost
+from ferrule.transports.background import Background
+from ferrule.transports.http.backend import HttpClientRequest, HttpConnectionLost
 from ferrule.transports.http.client import HttpStatusError
-from ferrule.transports.sse.client import SseRefused
+from ferrule.transports.sse.client import SseRefused, connect_sse
 from tests.peers.scripted_http import INITIALIZED, Exchange, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -293,3 +297,41 @@ async def test_events_in_every_form_of_the_standard_are_read() -> None:
     endpoints.say = say  # type: ignore[method-assign]
     async with ScriptedServer(endpoints) as server, client_of(server) as client:
         assert (await client.call_tool("t")).text == "done"
+
+
+class Flood:
+    """An `HttpClient`, and its response: an event stream with one message after the other, without end."""
+
+    status = 200
+    headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+
+    def __init__(self, message: bytes) -> None:
+        self.chunk = b"data: %s\n\n" % message
+        self.reads = 0
+
+    async def open(self, request: HttpClientRequest) -> Flood:
+        return self
+
+    async def receive(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        self.reads += 1
+        return self.chunk if self.reads > 1 else b"event: endpoint\ndata: /messages\n\n"
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(("size", "most"), [(2, 1030), (1 << 20, 6)])
+async def test_a_server_that_sends_faster_than_it_is_served_is_not_read(size: int, most: int) -> None:
+    """Otherwise it decides how much memory its messages take."""
+    http = Flood(b'"%s"' % (b"x" * size))
+    background = Background()
+    connection = await connect_sse("http://h/sse", http, background=background)
+    await anyio.wait_all_tasks_blocked()
+    before = http.reads
+    assert before <= most
+    for _ in range(before):
+        await connection.receive()
+    assert http.reads > before
+    await connection.aclose()
+    await background.aclose()

@@ -37,6 +37,9 @@ logger = logging.getLogger("ferrule.client.http")
 _TRANSPORT = TransportContext("sse")
 _NOT_ABOUT_THE_URL: Final = frozenset({401, 403, 407, 429})
 """Statuses that depend on the caller or the time, so that they do not mean that there is no such server."""
+# The stream is not read above these bounds: a server that sends faster than it is served is slowed.
+_MAX_WAITING: Final = 1024
+_MAX_WAITING_BYTES: Final = 4 << 20
 
 
 class SseRefused(LocalError):
@@ -68,8 +71,10 @@ class SseConnection:
         self._background = background
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._max_bytes = max_message_bytes
-        self._messages: deque[StreamMessage] = deque()
+        self._messages: deque[tuple[StreamMessage, int]] = deque()
+        self._waiting_bytes = 0
         self._came = anyio.Event()
+        self._taken = anyio.Event()
         self._opened = anyio.Event()
         self._ended: Exception | None = None
         self._is_closed = False
@@ -133,7 +138,10 @@ class SseConnection:
                 raise anyio.EndOfStream from self._ended
             self._came = anyio.Event()
             await self._came.wait()
-        return self._messages.popleft()
+        message, size = self._messages.popleft()
+        self._waiting_bytes -= size
+        self._taken.set()
+        return message
 
     async def send(self, item: StreamMessage) -> None:
         """Post one message. An error concerns only this message, since responses arrive on the event stream.
@@ -192,6 +200,9 @@ class SseConnection:
                         self._set_endpoint(event.data.decode("utf-8", "replace"))
                     elif event.event == "message" and event.data:
                         self._take(event.data)
+                while len(self._messages) > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES:
+                    self._taken = anyio.Event()
+                    await self._taken.wait()
             self._ended = self._ended or ConnectionClosed(f"The server at {self._where} closed its event stream")
         except (FerruleError, OSError) as error:
             self._ended = self._ended or error
@@ -219,7 +230,8 @@ class SseConnection:
         except DecodeError as error:
             logger.warning("Skipped an event of %s that is not JSON: %s", self._where, error)
             return
-        self._messages.append(StreamMessage(message, _TRANSPORT))
+        self._messages.append((StreamMessage(message, _TRANSPORT), len(data)))
+        self._waiting_bytes += len(data)
         self._came.set()
 
 
