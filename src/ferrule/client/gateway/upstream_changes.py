@@ -26,6 +26,7 @@ from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, L
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
 from ferrule.wire.types import META_SUBSCRIPTION_ID
+from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
     from ferrule.client.gateway.proxy import Proxy
@@ -69,9 +70,10 @@ class UpstreamChanges:
             return await self._proxy.forward(ctx)
         asked = typed(ctx)
         uri = str(asked.params.uri)
-        had = connection.listener is not None and uri in connection.listener.filter.uris
+        listener = connection.listener
+        count = 0 if listener is None else len(listener.filter.uris)
         result = await builtin_subscribe(asked)
-        if had:
+        if listener is None or len(listener.filter.uris) == count:  # there is such a subscription already
             return result
         stack = AsyncExitStack()
         try:
@@ -81,15 +83,19 @@ class UpstreamChanges:
                 backend = await self._proxy.own_backend(connection)
                 result = await backend.subscribe(uri, params_of(ctx), meta_of(ctx))
                 stack.callback(self._start, backend.unsubscribe, uri)
-        except RemoteError as error:
+        except BaseException as error:
+            # Whatever the reason, a cancellation included: else the client's next attempt would change nothing.
             await builtin_unsubscribe(asked)
-            raise MCPError(error.message, code=error.code, data=error.data) from error
-        self._heard[id(connection), uri] = stack
-        connection.on_closing(lambda: self._forget_heard(connection, uri))
+            if isinstance(error, RemoteError):
+                raise MCPError(error.message, code=error.code, data=error.data) from error
+            raise
+        key = id(connection), normal_uri(uri)
+        self._heard[key] = stack
+        stack.callback(connection.on_closing(lambda: self._forget_heard(key)))
         return result
 
-    def _forget_heard(self, connection: Connection, uri: str) -> None:
-        stack = self._heard.pop((id(connection), uri), None)
+    def _forget_heard(self, key: tuple[int, str]) -> None:
+        stack = self._heard.pop(key, None)
         if stack is not None:
             self._proxy.background.start(stack.aclose(), "ferrule-proxy-unwatch")
 
@@ -101,12 +107,11 @@ class UpstreamChanges:
         asked = typed(ctx)
         uri = str(asked.params.uri)
         result = await builtin_unsubscribe(asked)
-        backend = self._proxy.sessions.get(id(connection))
-        if backend is not None and uri in backend.subscribed:
-            result = await backend.unsubscribe(uri, params_of(ctx), meta_of(ctx))
-        stack = self._heard.pop((id(connection), uri), None)
-        if stack is not None:
-            await stack.aclose()
+        stack = self._heard.pop((id(connection), normal_uri(uri)), None) or AsyncExitStack()
+        async with stack:
+            backend = self._proxy.sessions.get(id(connection))
+            if backend is not None and uri in backend.subscribed:
+                result = await backend.unsubscribe(uri, params_of(ctx), meta_of(ctx))
         return result
 
     async def follow(self, server: Server[Any]) -> None:
@@ -125,14 +130,17 @@ class UpstreamChanges:
                 logger.warning("Changes of %s will not be forwarded: %s", self._proxy.main.label, error)
 
     async def _forward(self, changes: Subscription, kinds: set[str]) -> None:
-        async for event in changes:
-            if event.kind == "gap":
-                for kind in kinds:
-                    self._publish(Event.list_changed(kind))
-                for uri in changes.uris if not kinds else ():
-                    self._proxy.server.bus.publish(Event.resource_updated(uri))
-            elif event.kind in kinds or (event.uri is not None and not kinds):
-                self._publish(Event(event.method, event.uri or event.method, _bare(event.params)))
+        try:
+            async for event in changes:
+                if event.kind == "gap":
+                    for kind in kinds:
+                        self._publish(Event.list_changed(kind))
+                    for uri in changes.uris if not kinds else ():
+                        self._proxy.server.bus.publish(Event.resource_updated(uri))
+                elif event.kind in kinds or (event.uri is not None and not kinds):
+                    self._publish(Event(event.method, event.uri or event.method, _bare(event.params)))
+        except (FerruleError, OSError) as error:  # who waits for the subscription gets the error as well
+            logger.debug("A subscription at %s has ended: %s", self._proxy.main.label, error)
 
     def _publish(self, event: Event) -> None:
         if self._proxy.tells_change(event.method):
@@ -188,16 +196,26 @@ class UpstreamChanges:
             subscription = self._proxy.main.subscriptions.subscription(uris=[uri])
             self._proxy.background.start(self._forward(subscription, set()), "ferrule-proxy-updates")
         self._watched[uri] = (count + 1, subscription)
-        if count == 0:
+        try:
             await subscription.ready()
+        except BaseException:
+            if self._leave(uri) is not None:  # now, so that the next attempt makes another one
+                self._proxy.background.start(subscription.aclose(), "ferrule-proxy-unwatch")
+            raise
 
     async def _unwatch(self, uri: str) -> None:
+        subscription = self._leave(uri)
+        if subscription is not None:
+            await subscription.aclose()
+
+    def _leave(self, uri: str) -> Subscription | None:
+        """Remove one subscriber of a resource; return the subscription at the backend if that was the last one."""
         count, subscription = self._watched.get(uri, (0, None))
         if count > 1 and subscription is not None:
             self._watched[uri] = (count - 1, subscription)
-        elif subscription is not None:
-            del self._watched[uri]
-            await subscription.aclose()
+            return None
+        self._watched.pop(uri, None)
+        return subscription
 
 
 def params_of(ctx: ServerRequestContext[Any]) -> dict[str, Any]:
