@@ -151,7 +151,7 @@ class FastCalls:
             return
         self._meta = session.meta
         channel = session.channel
-        if session.revision.renamed_fields or not self._runs_on_asyncio():
+        if session.revision.has_own_forms or not self._runs_on_asyncio():
             return
         self._mirrors = self._reader.mirrors_headers
         if isinstance(channel, OffersFastPath):

@@ -218,7 +218,7 @@ class ServerMessages:
     async def on_notify(self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None) -> None:
         """Handle a notification. It runs in the loop that reads, so handlers that may wait run in a task."""
         session, sent = self._session_now(), params
-        if session is not None and session.revision.renamed_fields:
+        if session is not None and session.revision.has_own_forms:
             params = cast("Mapping[str, Any] | None", read_params(session.revision, method, params))
         changed = self.outdates.get(method)
         if changed is not None:

@@ -279,7 +279,7 @@ class Connection:
         revision = REVISIONS[version]
         connection = cls(outbound, revision)
         # Read here and not with the params: identity and capabilities are kept under the names of the newest revision.
-        if revision.renamed_fields:
+        if revision.has_own_forms:
             client_info = read_value(revision, Implementation, client_info)
             client_capabilities = read_value(revision, ClientCapabilities, client_capabilities)
         connection.client_info_raw = client_info

@@ -114,6 +114,8 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
     project = _projections[key]
     if project is not None:
         result = project(result)
+        if isinstance(result, dict):  # the revision has another form of the result than fields of the struct can give
+            return _finish_projected(server, connection, method, cast("dict[str, Any]", result))
     kind = result.result_type
     meta = result.meta
     # "Overview": the server's identity is in each result; values that the handler has set win.
@@ -136,8 +138,13 @@ def _finish_struct(server: Server[Any], connection: Connection, method: str, res
 def _finish_mapping(
     server: Server[Any], connection: Connection, method: str, result: Mapping[str, Any]
 ) -> dict[str, Any]:
+    return _finish_projected(server, connection, method, project_result(connection.revision, method, result))
+
+
+def _finish_projected(
+    server: Server[Any], connection: Connection, method: str, result: Mapping[str, Any]
+) -> dict[str, Any]:
     revision = connection.revision
-    result = project_result(revision, method, result)
     kind = result.get("resultType", "complete")
     meta = result.get("_meta")
     own = cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else _NO_META

@@ -186,7 +186,7 @@ class RequestSender:
         revision = session.revision
         if first is not None and not first.is_taken:
             return _checked(method, first.result())
-        if revision.renamed_fields:
+        if revision.has_own_forms:
             params = cast("Mapping[str, Any] | None", project_params(revision, method, params))
         if params is not None and "_meta" in params:
             meta = {**meta_of(params), **(meta or {})}
@@ -201,7 +201,7 @@ class RequestSender:
         # Asked here, so that a client without middleware does not pay a call for it.
         sender = session if self.sessions.connector.middleware else session.channel
         result = _checked(method, await sender.send_raw_request(method, sent, options))
-        if revision.renamed_fields:
+        if revision.has_own_forms:
             return cast("dict[str, Any]", read_result(revision, method, result))
         return result
 

@@ -129,7 +129,7 @@ class ServerRunner(Generic[LifespanT]):
     ) -> ServerRequestContext[LifespanT]:
         if params is None:
             params = {}
-        elif self.connection.revision.renamed_fields:
+        elif self.connection.revision.has_own_forms:
             params = cast("Mapping[str, Any]", read_params(self.connection.revision, method, params))
         meta: Any = params.get("_meta")
         if type(meta) not in _DICT and not issubclass(type(meta), Mapping):  # exact type first: no call into ABCMeta

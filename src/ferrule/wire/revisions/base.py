@@ -9,7 +9,7 @@ commit; a newer one is made with `follow` from the one before it.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -38,6 +38,8 @@ __all__ = [
     "NotificationTable",
     "RenamedFields",
     "RequestTable",
+    "Reshape",
+    "ReshapedTypes",
     "Revision",
     "Shape",
     "derive",
@@ -64,6 +66,24 @@ RenamedFields: TypeAlias = Mapping[Shape, Mapping[str, str]]
 """Type to Python name of a field to its wire name in the revision; an entry holds for subclasses too."""
 
 _NO_RENAMED_FIELDS: RenamedFields = MappingProxyType({})
+
+
+class Reshape(Struct, frozen=True):
+    """The form of a type's objects in a revision that arranges their keys in another way than the superset.
+
+    Attributes:
+        write: converts a JSON object of the superset, whose parts have the form of the revision already.
+        read: the inverse, for JSON of a peer: it must accept any value under any key.
+    """
+
+    write: Callable[[dict[str, Any]], dict[str, Any]]
+    read: Callable[[dict[str, Any]], dict[str, Any]]
+
+
+ReshapedTypes: TypeAlias = Mapping[type[Struct], Reshape]
+"""Type to its form in the revision; an entry holds for subclasses too."""
+
+_NO_RESHAPED_TYPES: ReshapedTypes = MappingProxyType({})
 
 
 def _warn_of(flag: str) -> None:
@@ -111,6 +131,9 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         mirrors_headers: HTTP headers repeat the method, the name and annotated arguments.
         renamed_fields: fields that this revision writes under another name. `project_result` and `project_params`
             write that name, `read_result` and `read_params` read it.
+        reshaped_types: types whose objects have another form than renamed and dropped fields can give; likewise.
+        has_own_forms: whether a message has another form than in the superset, so that one of a peer has to pass
+            `read_result` or `read_params`; set by `follow`.
     """
 
     version: str
@@ -143,6 +166,8 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     requires_version_header: bool
     mirrors_headers: bool
     renamed_fields: RenamedFields = _NO_RENAMED_FIELDS
+    reshaped_types: ReshapedTypes = _NO_RESHAPED_TYPES
+    has_own_forms: bool = False
 
     @property
     def has_titles(self) -> bool:
@@ -177,6 +202,10 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         for base in reversed(type_.__mro__):
             names.update(self.renamed_fields.get(base, {}))
         return names
+
+    def reshapes(self, type_: Shape) -> Reshape | None:
+        """Return the form of ``type_``'s objects here; ``None`` if it is that of the superset."""
+        return next((self.reshaped_types[base] for base in type_.__mro__ if base in self.reshaped_types), None)
 
 
 LISTS_AND_CALLS: RequestTable = MappingProxyType(
@@ -245,6 +274,7 @@ def follow(
     *,
     absent: Mapping[Shape, set[str]] | None = None,
     renamed: Mapping[Shape, Mapping[str, str]] | None = None,
+    reshaped: ReshapedTypes | None = None,
     **changes: Any,
 ) -> Revision:
     """Return the revision after ``older``.
@@ -254,16 +284,20 @@ def follow(
         version: the version string.
         absent: the fields that ``version`` has no longer.
         renamed: the fields with another name on the wire than in ``older``: type to Python name to wire name.
+        reshaped: the types with another form than in ``older``.
         changes: the tables and flags that differ.
     """
     names: dict[Shape, Mapping[str, str]] = dict(older.renamed_fields)
     for type_, table in (renamed or {}).items():
         names[type_] = {**names.get(type_, {}), **table}
+    forms = {**older.reshaped_types, **(reshaped or {})}
     return structs.replace(
         older,
         version=version,
         absent_fields=_add_fields(older, absent or {}),
         renamed_fields=MappingProxyType(names),
+        reshaped_types=MappingProxyType(forms),
+        has_own_forms=bool(names or forms),
         **changes,
     )
 

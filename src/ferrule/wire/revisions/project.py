@@ -1,10 +1,10 @@
-"""Converts messages between the superset of all types and one revision: drops, rewrites or renames fields.
+"""Converts messages between the superset of all types and one revision: drops, rewrites, renames or moves fields.
 
 `project_result` and `project_params` take a value of the superset types (a struct, or JSON with the same shape) and
 return the one that the revision can read. `read_result` and `read_params` go the other way for JSON that a peer of
-the revision sent: fields with another name there get the name of the superset. Arguments are never changed, and the
-same object is returned if there is nothing to do, which is the usual case: a plan for each revision and type is made on
-first use, and for most types of the modern revisions it is empty.
+the revision sent: fields with another name or place there get those of the superset. Arguments are never changed, and
+the same object is returned if there is nothing to do, which is the usual case: a plan for each revision and type is
+made on first use, and for most types of the modern revisions it is empty.
 
 Values that are rewritten and not dropped are in ``rewrites.py``. Kinds of content that no revision has stay unchanged:
 they belong to an extension that both sides have agreed on.
@@ -17,7 +17,8 @@ from typing import Any, Protocol, TypeGuard, Union, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, UNSET, Struct, defstruct, field, structs
 
-from ferrule.wire.revisions.base import Revision, Shape
+from ferrule.wire.codec import to_builtins
+from ferrule.wire.revisions.base import Reshape, Revision, Shape
 from ferrule.wire.revisions.rewrites import Step, rewrite_for
 from ferrule.wire.struct import OpenBundle, WireStruct
 from ferrule.wire.types.content import UnknownContentBlock
@@ -81,7 +82,7 @@ def read_result(revision: Revision, method: str, result: Any) -> Any:
         method: the method of the request, in either direction.
         result: JSON; a value that is not an object is returned unchanged.
     """
-    if not revision.renamed_fields or not isinstance(result, Mapping):
+    if not revision.has_own_forms or not isinstance(result, Mapping):
         return result
     raw = cast("Mapping[str, Any]", result)
     step = _plan_for(_reading(revision), _type_of_mapping(revision, method, raw))
@@ -90,7 +91,7 @@ def read_result(revision: Revision, method: str, result: Any) -> Any:
 
 def read_params(revision: Revision, method: str, params: Any) -> Any:
     """Return the params that a peer of ``revision`` sent, with the names of the superset; see `read_result`."""
-    if not revision.renamed_fields or not isinstance(params, Mapping):
+    if not revision.has_own_forms or not isinstance(params, Mapping):
         return params
     raw = cast("Mapping[str, Any]", params)
     step = _plan_for(_reading(revision), _type_of_params(revision, method))
@@ -111,7 +112,7 @@ def project_value(revision: Revision, type_: Any, value: Any) -> Any:
 
 def read_value(revision: Revision, type_: Any, value: Any) -> Any:
     """Return a part of a message from a peer of ``revision``, with the names of the superset; see `project_value`."""
-    step = _plan_for(_reading(revision), type_) if revision.renamed_fields else None
+    step = _plan_for(_reading(revision), type_) if revision.has_own_forms else None
     return value if step is None else step(value)
 
 
@@ -134,12 +135,17 @@ class _Rules(Protocol):
         """Return the fields with another name in the revision: Python name to wire name."""
         ...
 
+    def reshapes(self, type_: Shape, /) -> Reshape | None:
+        """Return the form of the type in the revision; ``None`` if it is that of the superset."""
+        ...
+
 
 class _Reading:
     """The rules for JSON from a peer: only names are changed, and nothing is dropped or refused."""
 
     def __init__(self, revision: Revision) -> None:
         self.renames = revision.renames
+        self.reshapes = revision.reshapes
 
     def lacks(self, type_: Shape, /) -> frozenset[str]:
         return frozenset()
@@ -240,15 +246,39 @@ def _object_plan(rules: _Rules, type_: Shape) -> Step | None:
         if step is not None:
             (recursive if _mentions(info.type, type_) else children).append((info.name, info.encode_name, step))
     rewrite = _rewrite(rules, type_)
-    if not (drops or children or rewrite or moves):
-        return None
-    if not moves:
-        return _StructPlan(rewrite, drops, children + recursive).run
-    if isinstance(rules, _Reading):
-        return _ReadingPlan(children + recursive, moves).run
-    if issubclass(type_, OpenBundle):
-        return _RenamingPlan(rewrite, drops, children + recursive, moves).run
-    return _RenamingPlan(rewrite, drops, children + recursive, moves, _renamed_type(type_, renames)).run
+    reshape = rules.reshapes(type_)
+    # What a type holds of itself changes only if something else of it does.
+    has_changes = bool(drops or children or rewrite or moves or (reshape and recursive))
+    step: Step | None = None
+    if has_changes and not moves:
+        step = _StructPlan(rewrite, drops, children + recursive).run
+    elif has_changes and isinstance(rules, _Reading):
+        step = _ReadingPlan(children + recursive, moves).run
+    elif has_changes:
+        written = None if issubclass(type_, OpenBundle) else _renamed_type(type_, renames)
+        step = _RenamingPlan(rewrite, drops, children + recursive, moves, written).run
+    if reshape is None:
+        return step
+    return _read_form(reshape, step) if isinstance(rules, _Reading) else _written_form(reshape, step)
+
+
+def _written_form(reshape: Reshape, step: Step | None) -> Step:
+    """Return the function that converts an object of the superset by ``step``, and then to its form in a revision."""
+
+    def run(value: Any) -> Any:
+        value = _run(step, value)
+        return reshape.write(to_builtins(value)) if isinstance(value, Struct | Mapping) else value
+
+    return run
+
+
+def _read_form(reshape: Reshape, step: Step | None) -> Step:
+    """Return the function that converts JSON of a peer to the form of the superset, and then by ``step``."""
+
+    def run(value: Any) -> Any:
+        return _run(step, reshape.read(dict(cast("Any", value))) if isinstance(value, Mapping) else value)
+
+    return run
 
 
 def _reaches_change(rules: _Rules, type_: Any, seen: set[Any]) -> bool:
@@ -260,6 +290,8 @@ def _reaches_change(rules: _Rules, type_: Any, seen: set[Any]) -> bool:
         changed = {*rules.lacks(type_), *rules.renames(type_)}
         fields = _fields(type_)
         if any(info.name in changed for info in fields) or _rewrite(rules, type_) is not None:
+            return True
+        if rules.reshapes(type_) is not None:
             return True
         return any(_reaches_change(rules, info.type, seen) for info in fields)
     return any(_reaches_change(rules, argument, seen) for argument in get_args(type_))
