@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule.extensions.tasks.context import rebuilt_context
 from ferrule.extensions.tasks.executor import Delivery, TaskExecutor
 from ferrule.extensions.tasks.record import TaskRecord, read_record
-from ferrule.extensions.tasks.repository import TaskGone, TaskRepository
+from ferrule.extensions.tasks.repository import TaskGone, TaskRepository, TasksUnavailable
 from ferrule.extensions.tasks.run import TaskRun
 from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.server import Server
 from ferrule.stores.tasks import MemoryTasks
+from ferrule.wire.faults import FerruleError
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
 if TYPE_CHECKING:
@@ -207,11 +208,20 @@ class TaskScheduler:
 
     async def _send_heartbeats(self) -> None:
         for run in list(self.runs):
-            await run.heartbeat()
+            try:
+                await run.heartbeat()
+            except TasksUnavailable:
+                raise
+            except Exception:  # of this record alone: the leases of the others must not run out
+                logger.exception("The lease of task %s could not be renewed; trying again", run.task_id)
 
     async def _claim(self) -> None:
         for stored in await self._find_repository().claim(_CLAIMED_AT_ONCE):
-            record = read_record(stored.body)
+            try:
+                record = read_record(stored.body)
+            except FerruleError:  # of a later version, or damaged; its lease keeps it from the next claims for a while
+                logger.exception("The record of task %s cannot be read", stored.task_id)
+                continue
             if any(run.task_id == record.task_id for run in self.runs):
                 continue  # it runs in this process, whose heartbeat was late
             try:

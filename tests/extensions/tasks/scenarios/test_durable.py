@@ -293,3 +293,47 @@ async def test_a_task_that_cannot_be_kept_is_refused_at_once_and_in_words(
         assert (await client.get(first["taskId"]))["status"] == "working"
         await file.run(lambda connection, now: connection.execute("PRAGMA max_page_count=100000").fetchone())
         assert (await client.call("fragile"))["status"] == "working"
+
+
+async def damage(app: MCPServer[Any], task_id: str) -> None:
+    """Put something into the store that is no record."""
+    assert app.store is not None
+    file: Any = app.store.tasks._file  # type: ignore[attr-defined]
+    sql = "UPDATE ferrule_tasks SET body = X'7B7D' WHERE task_id = ?"
+    await file.run(lambda connection, now: connection.execute(sql, (task_id,)).rowcount)
+
+
+async def version_of(app: MCPServer[Any], task_id: str) -> int:
+    found = await tasks_of(app).repository.store.get(task_id)
+    assert found is not None
+    return found.version
+
+
+async def test_a_record_that_cannot_be_read_ends_no_lease_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tasks that run beside it are renewed, and those that come after it in a claim are resumed."""
+    work = Work()
+    one = make(tmp_path / "t.db", work)
+    async with process(one) as client:
+        damaged = (await client.call("fragile"))["taskId"]  # the first, so that the other comes after it
+        task_id = (await client.call("order"))["taskId"]
+        await client.until(task_id, "input_required")
+        await damage(one, damaged)
+        async with asyncio.timeout(30):
+            while f"The lease of task {damaged} could not be renewed" not in caplog.text:
+                await asyncio.sleep(0.01)
+            before = await version_of(one, task_id)
+            while await version_of(one, task_id) == before:
+                await asyncio.sleep(0.01)
+        await kill(one)
+    work.go.set()
+    caplog.clear()
+    async with process(make(tmp_path / "t.db", work)) as later:
+        (key,) = (await later.until(task_id, "input_required"))["inputRequests"]
+        answer = {"action": "accept", "content": {"value": True}}
+        await later.ask("tasks/update", taskId=task_id, inputResponses={key: answer})
+        assert (await later.until(task_id))["status"] == "completed"
+        async with asyncio.timeout(30):
+            while f"The record of task {damaged} cannot be read" not in caplog.text:
+                await asyncio.sleep(0.01)
