@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -29,6 +29,9 @@ __all__ = ["exposable", "mount"]
 
 _MAX_NESTING = 8
 """Maximum depth of mounted applications whose descriptions are read."""
+
+_KEPT = ("openapi_schema", "_openapi_routes_version")
+"""What an application keeps of its description; newer ones also of which routes it is."""
 
 
 def exposable(app: Any) -> Exposable:
@@ -76,14 +79,14 @@ def _with_mounted(app: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[
 
 def _described(app: Any) -> Description:
     # An application keeps its description, made of the routes of that time; it is made anew, and what was kept, perhaps
-    # by the author, is left as it was.
-    kept = app.openapi_schema
+    # by the author, is put back. If that was none, its next one must have the routes that are added until then.
+    facts = cast("dict[str, Any]", vars(app))
+    kept: dict[str, Any] = {name: facts[name] for name in _KEPT if name in facts}
     app.openapi_schema = None
     try:
         document = app.openapi()
     finally:
-        if kept is not None:
-            app.openapi_schema = kept
+        facts.update(kept)
     routes = [route for route in every_route(app) if getattr(route, "unique_id", None)]  # plain ones have none
     description = renamed(read_description(document), _function_names(routes))
     several = _paths_in_paths(routes)

@@ -246,6 +246,25 @@ async def test_the_authors_own_openapi_function_is_used_and_nothing_of_the_appli
     assert app.openapi_schema is kept
 
 
+@pytest.mark.parametrize("is_read_early", [False, True])
+async def test_the_applications_own_document_has_the_routes_that_it_had_without_tools(is_read_early: bool) -> None:
+    """FastAPI keeps a document: older ones for ever, newer ones until a route is added. Tools change nothing in it."""
+
+    async def paths(*, is_exposed: bool) -> set[str]:
+        app = FastAPI()
+        app.get("/early")(lambda: "")
+        if is_read_early:
+            app.openapi()
+        if is_exposed:
+            await tools_of(app)
+        app.get("/late")(lambda: "")
+        if is_exposed:
+            await tools_of(app)
+        return set(app.openapi()["paths"])
+
+    assert await paths(is_exposed=True) == await paths(is_exposed=False)
+
+
 @pytest.mark.filterwarnings("ignore:The `root_path` parameter")
 async def test_servers_prefixes_and_websockets() -> None:
     """``servers`` decides nothing, ``root_path`` is in links once, and a websocket is not an operation."""
