@@ -27,6 +27,7 @@ from ferrule.wire.jsonrpc import (
     message_kind,
     parse_message,
     readable_id,
+    shown_text,
 )
 
 JSON = st.recursive(
@@ -327,3 +328,20 @@ def test_typed_messages_have_their_version(typed: Any) -> None:
     """A struct that is encoded as it is must be a whole message."""
     assert decode(encode(typed))["jsonrpc"] == "2.0"
     assert decode_message(encode(typed)) == typed
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("tools/call", "tools/call"),
+        ("größe", "größe"),
+        ("", ""),
+        ("a\nERROR forged", "a\\nERROR forged"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 200 + "…"),
+        ("\n" * 300, "\\n" * 200 + "…"),
+    ],
+)
+def test_a_text_of_a_peer_is_one_short_line_in_the_log(text: str, shown: str) -> None:
+    assert shown_text(text) == shown

@@ -68,6 +68,7 @@ from ferrule.wire.jsonrpc import (
     RequestId,
     message_kind,
     readable_id,
+    shown_text,
 )
 from ferrule.wire.struct import WireStruct
 
@@ -570,7 +571,7 @@ class JSONRPCDispatcher:
         spawns = self.spawns_notification is None or self.spawns_notification(method)
         # Notifications have no response that could slow the peer down, so that the surplus is dropped.
         if spawns and len(self._notifying) >= self._max_in_flight:
-            logger.warning("Dropped %s: too many notifications are being handled", method)
+            logger.warning("Dropped %s: too many notifications are being handled", shown_text(method))
             return
         try:
             inbound.awaitable = self._on_notify(inbound, method, params)  # type: ignore[misc]
@@ -640,10 +641,10 @@ class JSONRPCDispatcher:
             # An error response without an id means that the peer could not read one of our messages (JSON-RPC 2.0,
             # section 5).
             if id is None:
-                logger.warning("The peer could not read a message: %s", message["error"]["message"])
+                logger.warning("The peer could not read a message: %s", shown_text(message["error"]["message"]))
             else:
                 # Late responses to withdrawn requests are normal, so that this is not a warning ("Cancellation").
-                logger.debug("Dropped a response to no open request: id %r", id)
+                logger.debug("Dropped a response to no open request: id %.200r", id)
             return
         if "result" in message:
             outbound.settle(message["result"])

@@ -40,6 +40,7 @@ __all__ = [
     "message_kind",
     "parse_message",
     "readable_id",
+    "shown_text",
 ]
 
 RequestId: TypeAlias = str | int
@@ -48,6 +49,8 @@ RequestId: TypeAlias = str | int
 MAX_BATCH: Final = 1000
 """Maximum number of messages in a batch (2025-03-26, the only revision with batches)."""
 BATCH_TOO_LARGE: Final = f"A batch holds {MAX_BATCH} messages at most"
+
+_MAX_SHOWN_CHARS: Final = 200
 
 MessageKind: TypeAlias = Literal["request", "notification", "response"]
 
@@ -311,3 +314,12 @@ def encode_notification(method: str, params: Any = None) -> bytes:
     if params is None:
         return encode({"jsonrpc": "2.0", "method": method})
     return encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def shown_text(text: str) -> str:
+    """Return a text of a message, such as its method, for the log: one line of at most 200 characters and "…".
+
+    Control characters are escaped: a peer could otherwise write lines of its own into the log.
+    """
+    short = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
+    return short if short.isprintable() else repr(short)[1:-1]

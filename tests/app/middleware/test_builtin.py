@@ -12,7 +12,7 @@ import pytest
 from ferrule import Client, Context, MCPServer
 from ferrule.app.middleware.builtin import LogRequests, MaskErrors, RateLimit, RateLimited, Timing, TimingOf
 from ferrule.kernel.runner import serve_dual_era_loop
-from ferrule.protocol.errors import InternalError, InvalidParams, MCPError
+from ferrule.protocol.errors import InternalError, InvalidParams, MCPError, MethodNotFound
 from ferrule.stores.store import open_store
 from ferrule.transports.asgi.context import HttpContext
 from tests.app.support import V1125, RecordingDispatch, ask, call, connection_of
@@ -149,6 +149,19 @@ async def test_the_log_has_one_line_without_arguments(caplog: pytest.LogCaptureF
     assert lines[0].message.startswith("tools/call 'work': ok in ")
     assert "\n" not in lines[1].message
     assert "hunter2" not in caplog.text
+
+
+async def test_a_peer_writes_no_lines_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture):
+    """A method and a name are what the peer chooses: any text, of any length."""
+    app = served(LogRequests(), MaskErrors())
+    with caplog.at_level(logging.INFO, "ferrule.requests"):
+        with pytest.raises(MethodNotFound):
+            await ask(app, "no\nnewline" + "x" * 1000, {})
+        with pytest.raises(InvalidParams):
+            await call(app, "x" * 1000)
+    lines = [record.message for record in caplog.records if record.name == "ferrule.requests"]
+    assert len(lines) == 2
+    assert all("\n" not in line and len(line) < 300 for line in lines)
 
 
 async def test_masked_errors_have_a_reference_and_nothing_else(caplog: pytest.LogCaptureFixture):

@@ -292,3 +292,14 @@ async def test_a_batch_of_answers_settles_its_questions() -> None:
         peer.send([result(2, {"a": 2}), result(1, {"a": 1})])
         await settled()
         assert sorted(answer["a"] for answer in found) == [1, 2]
+
+
+async def test_texts_of_a_peer_are_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A peer could write lines of its own otherwise, of any length."""
+    forged = "x\nERROR forged" + "y" * 1000
+    async with dispatching({"echo": echo}) as (peer, _):
+        peer.send({"jsonrpc": "2.0", "error": {"code": 1, "message": forged}})
+        assert await peer.result(request(2, "echo")) == {"params": None}
+    (line,) = [record.message for record in caplog.records if "could not read a message" in record.message]
+    assert "\n" not in line
+    assert len(line) < 300

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ferrule.app.authorization.principals import principal_id
+from ferrule.app.components.index import shown_name
 from ferrule.app.execution.running_task import current_task_id, is_task_body
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.result_cache import CacheResults, store_of
@@ -23,6 +24,7 @@ from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, ServerRequestContext
 from ferrule.protocol.errors import InternalError, LocalError, MCPError
 from ferrule.protocol.inbound import NAME_PARAMS
+from ferrule.wire.jsonrpc import shown_text
 from ferrule.wire.plain_calls import PLAIN_METHOD
 
 __all__ = [
@@ -268,8 +270,9 @@ class LogRequests(Timing):
 
     def _log(self, timing: TimingOf) -> None:
         level = self._level if timing.outcome in ("ok", "input_required") else logging.WARNING
-        name = "" if timing.name is None else f" {timing.name!r}"  # quoted: it comes from a peer
-        self._logger.log(level, "%s%s: %s in %.1f ms", timing.method, name, timing.outcome, timing.elapsed_s * 1000)
+        name = "" if timing.name is None else f" {shown_name(timing.name)!r}"  # quoted: it comes from a peer
+        method = shown_text(timing.method)
+        self._logger.log(level, "%s%s: %s in %.1f ms", method, name, timing.outcome, timing.elapsed_s * 1000)
 
 
 class MaskErrors(FastMiddleware):
@@ -295,7 +298,7 @@ class MaskErrors(FastMiddleware):
             raise
         except Exception as error:
             reference = secrets.token_hex(6)
-            self._logger.error("%s failed, reference %s", ctx.method, reference, exc_info=error)
+            self._logger.error("%s failed, reference %s", shown_text(ctx.method), reference, exc_info=error)
             raise InternalError(data={"reference": reference}) from error
 
 

@@ -165,7 +165,7 @@ class Policy(HidesMembers):
                 found: Any = function(request)
                 found = await found if isawaitable(found) else found
             except Exception:
-                logger.exception("The policy %s failed and denies %s %r", self.name, request.kind, request.name)
+                logger.exception("The policy %s failed and denies %s %.200r", self.name, request.kind, request.name)
                 return Deny(f"the policy {self.name} failed")
             denial = self._denial(found)
             if denial is not None:
@@ -204,7 +204,7 @@ class Policy(HidesMembers):
                 verdict.would_deny.append(denial.reason)
             level = logging.DEBUG if is_listed else logging.INFO
             logger.log(
-                level, "Would be denied (%s): %s %r: %s", request.action, request.kind, request.name, denial.reason
+                level, "Would be denied (%s): %s %.200r: %s", request.action, request.kind, request.name, denial.reason
             )
             return None
         if verdict is not None and not is_listed:

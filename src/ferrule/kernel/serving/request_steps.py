@@ -25,7 +25,7 @@ from ferrule.protocol.errors import (
 from ferrule.protocol.inbound import LOG_LEVEL_KEY
 from ferrule.wire.codec import convert
 from ferrule.wire.faults import ConvertError
-from ferrule.wire.jsonrpc import JsonRpcError
+from ferrule.wire.jsonrpc import JsonRpcError, shown_text
 from ferrule.wire.revisions import Revision, is_core_method
 
 __all__ = [
@@ -172,7 +172,7 @@ def _require_extension(connection: Connection, extension: str, method: str) -> N
 
 async def drop_early(ctx: ServerRequestContext[Any]) -> None:
     """Drop a notification that came before ``notifications/initialized``."""
-    logger.warning("Dropped %s: it came before notifications/initialized", ctx.method)
+    logger.warning("Dropped %s: it came before notifications/initialized", shown_text(ctx.method))
 
 
 async def serve_notification(ctx: ServerRequestContext[Any]) -> None:
@@ -183,7 +183,7 @@ async def serve_notification(ctx: ServerRequestContext[Any]) -> None:
         params_type = entry.params_type
     # A notification has no response, so that an unknown one can only be dropped (JSON-RPC 2.0, section 4.1).
     if params_type is None and (entry is None or is_core_method(ctx.method)):
-        logger.debug("Dropped %s: unknown in %s", ctx.method, ctx.protocol_version)
+        logger.debug("Dropped %s: unknown in %s", shown_text(ctx.method), ctx.protocol_version)
         return
     params = ctx.params
     if params_type is not None:

@@ -67,6 +67,7 @@ from ferrule.wire.jsonrpc import (
     encode_request,
     encode_response,
     message_kind,
+    shown_text,
 )
 from ferrule.wire.plain_answers import (
     EncodedResult,
@@ -600,12 +601,16 @@ class StreamableHttp:
 
     async def _serve(self, id: RequestId, method: str, params: Mapping[str, Any] | None) -> None:
         if self.is_stateless:
-            logger.warning("Ignored %s from %s: servers of this revision send no requests", method, self._where)
+            logger.warning(
+                "Ignored %s from %s: servers of this revision send no requests", shown_text(method), self._where
+            )
             return
         if len(self._served) < MAX_SERVED:
             self._served[id] = self._background.start(self._serve_one(id, method, params), f"ferrule-{method}")
             return
-        logger.warning("Refused %s from %s: %d requests of it are being served", method, self._where, MAX_SERVED)
+        logger.warning(
+            "Refused %s from %s: %d requests of it are being served", shown_text(method), self._where, MAX_SERVED
+        )
         refusal = InternalError("Too many requests are in flight").to_error()
         # The stream is not read meanwhile, which slows a server that sends too many requests.
         with anyio.move_on_after(_GOODBYE_S):
