@@ -13,7 +13,9 @@ from ferrule import Client, Context, Field, MCPServer
 from ferrule.auth import ResourceServer, StaticTokens
 from ferrule.middleware import Audit, AuditUnavailable, Policy, Quota
 from ferrule.protocol.digests import definition_digest
-from ferrule.protocol.errors import InvalidParams
+from ferrule.protocol.errors import EncodeError, InvalidParams
+from ferrule.wire.codec import encode
+from ferrule.wire.nesting import MAX_DEPTH
 from tests.app.support import LATEST, V1125, From, ask, call
 
 pytestmark = pytest.mark.anyio
@@ -126,6 +128,50 @@ async def test_arguments_may_be_chosen_by_a_function() -> None:
     app = served(Audit(sink, on_failure="refuse", arguments=lambda request: {"size": len(request.arguments or {})}))
     await call(app, "work", {"city": "Oslo"})
     assert sink.records[0]["arguments"] == {"size": 1}
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda request: {"data": request.arguments["data"]},
+        lambda request: {"city": object()},
+        lambda request: None,
+    ],
+    ids=["raises", "no JSON", "nothing"],
+)
+async def test_a_function_of_arguments_that_fails_keeps_no_call_out_of_the_audit(
+    chosen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sender decides which arguments there are. Where records may wait, the result is not lost either."""
+    for on_failure in ("refuse", "continue"):
+        sink = Sink()
+        audit = Audit(sink, on_failure=on_failure, arguments=chosen)  # type: ignore[arg-type]
+        result = await call(served(audit), "work", {"city": "ok"})
+        assert result["content"][0]["text"] == "ok"
+        assert audit.flush()
+        assert sink.outcomes == [("work", "allowed", "ok")]
+        assert "arguments" not in sink.records[0]
+        assert "The function of arguments= failed for tools/call" in caplog.text
+        caplog.clear()
+
+
+async def test_a_call_whose_result_cannot_be_sent_is_recorded() -> None:
+    """Its sender could keep it out of the audit otherwise, by arguments that are nested deep."""
+    sink = Sink()
+    app = served(Audit(sink, on_failure="refuse"))
+
+    @app.tool
+    async def deep() -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for _ in range(MAX_DEPTH - 1):
+            made = {"a": made}
+        return made
+
+    with pytest.raises(EncodeError):
+        encode(await call(app, "deep"))
+    (record,) = sink.records
+    assert record["member"] == "deep"
+    assert "result_bytes" not in record
 
 
 async def test_every_outcome_has_its_word() -> None:
@@ -276,7 +322,7 @@ async def test_records_of_hostile_requests_are_bounded() -> None:
                 "tools/call",
                 {
                     "name": name,
-                    "arguments": {f"{long}{number}": long for number in range(100)},
+                    "arguments": {f"{long}{number}": long if number % 2 else 10**4000 for number in range(100)},
                     "_meta": {"traceparent": long},
                 },
                 dispatch=From({"sub": long, "client_id": long}),

@@ -22,6 +22,7 @@ from ferrule.app.middleware.audit.record import (
     cut,
     cut_all,
     hashed_arguments,
+    size_of,
     time_text,
     trace_id_of,
 )
@@ -32,7 +33,7 @@ from ferrule.app.middleware.policy import Policy
 from ferrule.app.middleware.quota import Quota
 from ferrule.kernel.serving.members import MemberKind, RequestVerdict, ServedMember, current_verdict
 from ferrule.protocol.errors import MCPError
-from ferrule.wire.codec import Encoded, encode, to_builtins
+from ferrule.wire.codec import Encoded, to_builtins
 from ferrule.wire.json_types import is_mapping
 from ferrule.wire.jsonrpc import JsonRpcErrorCode
 
@@ -81,7 +82,8 @@ class Audit:
             records again. ``"continue"``: requests are answered, records wait in the queue, and those for which there
             is no room are lost and counted.
         arguments: the names of the arguments that records show, or a function of the request that returns what they
-            show; none by default. Arguments that the schema declares as secret are never shown.
+            show; none by default. If the function raises, the record has none, and the reason is logged. Arguments that
+            the schema declares as secret are never shown.
         key: secret of at least 16 bytes. With it, records have the HMAC of all arguments that the schema does not
             declare as secret: calls with equal arguments can be found, and the arguments cannot be guessed. With a
             plain hash, someone who guesses a name or a number could hash the guess and compare. It is the key of the
@@ -233,7 +235,7 @@ class Audit:
             arguments=chosen_arguments(self._arguments, request, secret) if shows else None,
             arguments_hmac=None if self._key is None or not shows else hashed_arguments(self._key, request, secret),
             duration_ms=round(duration_s * 1000, 3),
-            result_bytes=None if failure is not None or result is None else len(encode(result)),
+            result_bytes=None if failure is not None or result is None else size_of(result),
         )
 
     async def _member(self, ctx: ServerRequestContext[Any], kind: MemberKind, name: str) -> ServedMember:

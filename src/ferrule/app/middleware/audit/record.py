@@ -7,6 +7,7 @@ declares as secret (``writeOnly``, ``"format": "password"``) are in no record, n
 from __future__ import annotations
 
 import hmac
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -15,9 +16,10 @@ from msgspec import Struct
 
 from ferrule.kernel.serving.members import ServedMember
 from ferrule.protocol.digests import definition_digest
+from ferrule.protocol.number_work import is_long
 from ferrule.protocol.secret_forms import secret_arguments
-from ferrule.wire.codec import canonical, encode_str, to_builtins
-from ferrule.wire.faults import FerruleError
+from ferrule.wire.codec import canonical, encode, encode_str, to_builtins
+from ferrule.wire.faults import EncodeError, FerruleError
 from ferrule.wire.json_types import is_mapping
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ferrule.kernel.server import ServerRequestContext
 
 __all__ = ["ArgumentChoice", "AuditRecord", "Definitions", "chosen_arguments", "hashed_arguments", "time_text"]
+
+logger = logging.getLogger("ferrule.audit")
 
 MAX_TEXT: Final = 256
 """Characters of one text of a record; a longer one is cut."""
@@ -163,10 +167,16 @@ class Definitions:
 def chosen_arguments(choice: ArgumentChoice, request: AccessRequest, secret: frozenset[str]) -> dict[str, Any] | None:
     """Return the arguments that a record shows; ``None`` for none."""
     given = request.arguments or {}
-    if callable(choice):
-        chosen: Mapping[str, Any] = choice(request)
-    else:
-        chosen = {name: given[name] for name in choice if name in given}
+    if not callable(choice):
+        return _bounded_all({name: given[name] for name in choice if name in given}, secret)
+    try:
+        return _bounded_all(choice(request), secret)
+    except Exception:  # such as a missing argument: leaving one out must not keep a call out of the audit
+        logger.exception("The function of arguments= failed for %s; its record has no arguments", request.method)
+        return None
+
+
+def _bounded_all(chosen: Mapping[str, Any], secret: frozenset[str]) -> dict[str, Any] | None:
     made: dict[str, Any] = {}
     for name, value in chosen.items():
         if len(made) < MAX_ITEMS and name not in secret:
@@ -175,9 +185,17 @@ def chosen_arguments(choice: ArgumentChoice, request: AccessRequest, secret: fro
 
 
 def _bounded(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and not is_long(value)):
         return value
-    return cut(value) if isinstance(value, str) else cut(encode_str(value))
+    return cut(value if isinstance(value, str) else encode_str(value))
+
+
+def size_of(result: Any) -> int | None:
+    """Return the size of a result as JSON, in bytes; ``None`` for one that cannot be sent."""
+    try:
+        return len(encode(result))
+    except EncodeError:
+        return None
 
 
 def hashed_arguments(key: bytes, request: AccessRequest, secret: frozenset[str]) -> str:
