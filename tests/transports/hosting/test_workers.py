@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ferrule.transports.hosting.workers import backoff_s
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="sockets are not inherited there"),
@@ -50,11 +53,13 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def running(tmp_path: Path, settings: str = "", options: str = ", stateless=True") -> Generator[tuple[Any, int]]:
-    """The program, its process and its port."""
+def running(
+    tmp_path: Path, settings: str = "", options: str = ", stateless=True", begins: str = ""
+) -> Generator[tuple[Any, int]]:
+    """The program, its process and its port; ``begins`` stands before it."""
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM.format(settings=settings, options=options))
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    script.write_text(f"import os\n{begins}" + PROGRAM.format(settings=settings, options=options))
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert process.stdout is not None
         yield process, int(process.stdout.readline())
@@ -120,6 +125,48 @@ def test_workers_share_a_port_and_a_lost_one_is_replaced(tmp_path: Path) -> None
             except OSError:  # a connection that the dead one had accepted
                 continue
         assert len(now - {victim}) == 2
+
+
+REFUSES_ONCE = """
+import subprocess
+popen, refused = subprocess.Popen, []
+
+def refuse_once(*arguments, **options):
+    if os.path.exists("served") and not refused:
+        refused.append(True)
+        print("refused", flush=True)
+        raise BlockingIOError(11, "no process left")
+    return popen(*arguments, **options)
+
+if __name__ == "__main__":
+    subprocess.Popen = refuse_once
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", "hangup"])
+def test_the_others_serve_while_the_system_refuses_a_process(tmp_path: Path, how: str) -> None:
+    """A lack of memory often is why a worker was killed; it must not end the others."""
+    with running(tmp_path, begins=REFUSES_ONCE) as (process, port):
+        before = pids(port, 2)
+        (tmp_path / "served").touch()
+        if how == "killed":
+            os.kill(max(before), signal.SIGKILL)
+        else:
+            process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "refused\n"
+        replaced = {max(before)} if how == "killed" else before
+        deadline = time.monotonic() + 30
+        now: set[int] = set()
+        while len(now - replaced) < len(replaced) and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # a connection that the dead one had accepted
+                now.add(call(port, "pid")["structuredContent"])
+        assert len(now - replaced) == len(replaced)
+        assert process.poll() is None
+
+
+def test_the_pause_after_many_failures_is_bounded() -> None:
+    """A worker that cannot start is tried for days, while the others serve."""
+    assert [backoff_s(failures, 30.0) for failures in (2, 3, 20, 10**6)] == [0.4, 0.8, 30.0, 30.0]
 
 
 def test_rounds_of_a_call_may_go_through_different_workers(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from typing import Any, Final
 
 from ferrule.wire.faults import FerruleError
 
-__all__ = ["WorkerError", "find_target", "in_worker", "load_target", "run_workers"]
+__all__ = ["WorkerError", "backoff_s", "find_target", "in_worker", "load_target", "run_workers"]
 
 log = logging.getLogger("ferrule.workers")
 
@@ -210,7 +210,7 @@ class _Supervisor:
             worker = slot.worker
             if worker is None:
                 if time.monotonic() >= slot.not_before:
-                    slot.worker = self._spawn(slot.number)
+                    slot.worker = self._start(slot)
             elif worker.process.poll() is not None:
                 self._lost(slot, worker)
             elif not worker.is_ready:
@@ -251,7 +251,7 @@ class _Supervisor:
         if not self._ever_started and slot.failures >= 2:
             raise WorkerError(f"The workers do not start: exit code {worker.process.returncode}; see their output")
         longest_s = _MAX_MISSED_BACKOFF_S if is_missed else _MAX_BACKOFF_S
-        wait_s = 0.0 if slot.failures == 1 else min(longest_s, 0.1 * 2**slot.failures)
+        wait_s = 0.0 if slot.failures == 1 else backoff_s(slot.failures, longest_s)
         slot.not_before = time.monotonic() + wait_s
         log.error(
             "Worker %d ended with code %s; another takes its place in %.1f s",
@@ -270,24 +270,50 @@ class _Supervisor:
         if not self._to_replace:
             self._reloads = False
             return
-        slot = self._to_replace.pop(0)
-        if slot.worker is not None:
+        slot = self._to_replace[0]
+        if slot.worker is None or time.monotonic() < slot.not_before:
+            return
+        worker = self._start(slot)
+        if worker is not None:
             slot.old.append(slot.worker)
-            slot.worker = self._spawn(slot.number)
+            slot.worker = worker
+            del self._to_replace[0]
 
     # -- children -------------------------------------------------------------------------------------------------
 
+    def _start(self, slot: _Slot) -> _Worker | None:
+        """Return a new worker for a slot; ``None`` if the system has no room for it, and try again later.
+
+        Raises:
+            WorkerError: no worker has served yet.
+        """
+        try:
+            return self._spawn(slot.number)
+        except OSError as error:  # no memory, or too many processes: the other workers must go on
+            if not self._ever_started:
+                raise WorkerError(f"The workers do not start: {error}") from error
+            slot.failures += 1
+            wait_s = backoff_s(slot.failures, _MAX_BACKOFF_S)
+            slot.not_before = time.monotonic() + wait_s
+            log.error("Worker %d cannot be started: %s; trying again in %.1f s", slot.number, error, wait_s)
+            return None
+
     def _spawn(self, number: int) -> _Worker:
         read_fd, write_fd = os.pipe()
-        os.set_blocking(read_fd, False)
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import main; main({write_fd})"],
-            stdin=subprocess.PIPE,
-            pass_fds=[*(sock.fileno() for sock in self._sockets), write_fd],
-            env={**os.environ, WORKER_ENV: str(number)},
-            process_group=0,
-        )
-        os.close(write_fd)
+        try:
+            os.set_blocking(read_fd, False)
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import main; main({write_fd})"],
+                stdin=subprocess.PIPE,
+                pass_fds=[*(sock.fileno() for sock in self._sockets), write_fd],
+                env={**os.environ, WORKER_ENV: str(number)},
+                process_group=0,
+            )
+        except BaseException:
+            os.close(read_fd)
+            raise
+        finally:
+            os.close(write_fd)
         assert process.stdin is not None
         try:
             process.stdin.write(
@@ -319,6 +345,12 @@ class _Supervisor:
                     break
                 time.sleep(_LOOK_EVERY_S)
             self._close(worker)
+
+
+def backoff_s(failures: int, longest_s: float) -> float:
+    """Return the seconds to wait after so many failures in a row, at most ``longest_s``."""
+    # Bounded before the power: a float has no room for that of a thousand failures.
+    return min(longest_s, 0.1 * 2.0 ** min(failures, 16))
 
 
 def _signal_to_end(worker: _Worker, number: signal.Signals) -> None:
