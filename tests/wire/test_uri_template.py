@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ferrule.wire.faults import EncodeError, FerruleError
 from ferrule.wire.uri_template import (
@@ -15,6 +19,7 @@ from ferrule.wire.uri_template import (
     UriTemplate,
     UriTemplateError,
     first_match,
+    normal_uri,
 )
 
 # RFC 6570, section 3.2: the variables of its examples.
@@ -595,3 +600,69 @@ def test_names_of_parameters_end_where_their_values_begin(
 def test_variables_that_no_uri_can_fill_are_named(template: str, found: list[tuple[str, str]]) -> None:
     """Wherever they stand: what comes before them takes everything."""
     assert UriTemplate(template).never_filled() == found
+
+
+# -- the normal form ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "normal"),
+    [
+        ("data://a/b?c=d#e", "data://a/b?c=d#e"),
+        ("data://größe", "data://gr%C3%B6%C3%9Fe"),
+        ("data://gr%c3%b6%C3%9fe", "data://gr%C3%B6%C3%9Fe"),
+        ("data://%61%2d%7E%5f%2E%39", "data://a-~_.9"),
+        ("data://a b", "data://a%20b"),
+        ("data://%2f%2F", "data://%2F%2F"),
+        ("data://100%", "data://100%25"),
+        ("data://%%%41%4", "data://%25%25A%254"),
+        ("data://%é", "data://%25%C3%A9"),
+        ("data://\ud83d\ude00", "data://%F0%9F%98%80"),
+        ("data://\ud83d", "data://%EF%BF%BD"),
+        ("", ""),
+    ],
+)
+def test_the_normal_form_of_a_uri(uri: str, normal: str) -> None:
+    assert normal_uri(uri) == normal
+
+
+@given(st.text(st.sampled_from("aZ9-._~:/?#[]@!$&'()*+,;= %é€2fF4C{}|"), max_size=30))
+def test_the_normal_form_is_what_quoting_each_character_makes(uri: str) -> None:
+    """Of each escape of the text, and of each other character."""
+    expected, at = "", 0
+    while at < len(uri):
+        token = uri[at : at + 3]
+        is_escape = len(token) == 3 and token[0] == "%" and all(char in "0123456789abcdefABCDEF" for char in token[1:])
+        if is_escape:
+            char = chr(int(token[1:], 16))
+            expected += char if char.isascii() and (char.isalnum() or char in "-._~") else token.upper()
+        else:
+            expected += quote(uri[at], safe=":/?#[]@!$&'()*+,;=-._~")
+        at += 3 if is_escape else 1
+    assert normal_uri(uri) == expected
+    assert normal_uri(expected) == expected
+
+
+@pytest.mark.parametrize("text", ["é", "é/", "% ", "%%%", "€"])
+def test_the_normal_form_takes_no_python_call_for_each_character(text: str) -> None:
+    """A peer chooses the URI, and may subscribe to thousands at once."""
+    uri = f"data://{text * (MAX_URI_CHARS // len(text) - 10)}"
+    normal_uri(uri)  # compiles the patterns
+    calls = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        normal_uri(uri)
+    finally:
+        sys.setprofile(None)
+    assert calls < 10
+
+
+def test_a_uri_that_is_longer_than_any_is_not_normalized() -> None:
+    """Unsubscribing from it took as long as its text was, where the subscription had refused it."""
+    assert normal_uri("é" * MAX_URI_CHARS) == "%C3%A9" * MAX_URI_CHARS
+    assert normal_uri("é" * (MAX_URI_CHARS + 1)) == "é" * (MAX_URI_CHARS + 1)

@@ -96,8 +96,9 @@ _OPERATORS: dict[str, _Operator] = {
 _SPEC = pattern(r"(?P<name>(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*)(?P<mod>\*|:[1-9]\d{0,3})?", re.ASCII)
 _TOKEN = pattern(r"%[0-9A-Fa-f]{2}|.", re.DOTALL)
 _ESCAPES = pattern(r"(?:%[0-9A-Fa-f]{2})+")
-_NOT_UNRESERVED = pattern(r"[^A-Za-z0-9\-._~]+")
-_NOT_RESERVED = pattern(r"(%[0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]")
+_ALL_UNRESERVED = pattern(r"[A-Za-z0-9\-._~]*")
+_ALL_RESERVED = pattern(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*")
+_LONE_PERCENT = pattern(r"%(?![0-9A-Fa-f]{2})")
 
 
 class _Variable(Struct, frozen=True):
@@ -328,36 +329,46 @@ def _text(variable: _Variable, value: Any) -> str:
     raise EncodeError(f"Variable {variable.name!r} of the URI template cannot be of type {kind}")
 
 
+def _kept(chars: str) -> tuple[str, ...]:
+    """Return what stands for each byte: itself for these characters and for unreserved ones, an escape for others."""
+    alike = f"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~{chars}".encode()
+    return tuple(chr(byte) if byte in alike else f"%{byte:02X}" for byte in range(256))
+
+
+_OF_BYTES: Final = _kept("")
+_OF_BYTES_OR_RESERVED: Final = _kept(":/?#[]@!$&'()*+,;=%")
+
+
 def _escape(text: str, allows_reserved: bool) -> str:
-    if allows_reserved:
-        return _NOT_RESERVED.sub(lambda found: found[1] or _percent(found[0]), text)
-    return _NOT_UNRESERVED.sub(lambda found: _percent(found[0]), text)
+    if (_ALL_RESERVED if allows_reserved else _ALL_UNRESERVED).fullmatch(text):
+        return text
+    # A lone surrogate becomes U+FFFD, as everywhere on the wire.
+    raw = text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    # By a table, and not by a function that a pattern calls: a peer may choose the text.
+    made = "".join(map((_OF_BYTES_OR_RESERVED if allows_reserved else _OF_BYTES).__getitem__, raw.encode()))
+    return _LONE_PERCENT.sub("%25", made) if allows_reserved else made
 
 
-_NORMAL = pattern(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*")
-_ONE_ESCAPE = pattern(r"%([0-9A-Fa-f]{2})")
+_NOT_NORMAL_ESCAPE = pattern(
+    r"%(2[DEde]|3[0-9]|4[1-9A-Fa-f]|5[0-9AFaf]|6[1-9A-Fa-f]|7[0-9AEae])|%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f])"
+)
+"""An escape of what need not be escaped (the group), or one that is not in upper case."""
 
 
 def normal_uri(uri: str) -> str:
     """Return the one form of a URI that people and programs spell in several ways.
 
     Letters outside ASCII, spaces and what else a URI cannot hold are escaped, escapes are in upper case, and what need
-    not be escaped is not (RFC 3986, 6.2.2; RFC 3987, 3.1). Equal forms mean the same resource.
+    not be escaped is not (RFC 3986, 6.2.2; RFC 3987, 3.1). Equal forms mean the same resource. A URI of more than
+    `MAX_URI_CHARS` is returned as it is, since a peer decides how long one is.
     """
-    if _NORMAL.fullmatch(uri):
+    if len(uri) > MAX_URI_CHARS or _ALL_RESERVED.fullmatch(uri):
         return uri
-    return _ONE_ESCAPE.sub(_normal_escape, _escape(uri, True))
+    return _NOT_NORMAL_ESCAPE.sub(_normal_escape, _escape(uri, True))
 
 
 def _normal_escape(found: re.Match[str]) -> str:
-    letter = chr(int(found[1], 16))
-    return letter if not _NOT_UNRESERVED.match(letter) else found[0].upper()
-
-
-def _percent(text: str) -> str:
-    # A lone surrogate becomes U+FFFD, as everywhere on the wire.
-    raw = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-    return "".join(f"%{byte:02X}" for byte in raw)
+    return found[0].upper() if found[1] is None else chr(int(found[1], 16))
 
 
 # --- matching ---------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from ferrule.wire.types import (
     ResourceContents,
     ResourceTemplate,
 )
-from ferrule.wire.uri_template import MAX_URI_CHARS, MatchedValue, UriTemplate, UriTemplateError, normal_uri
+from ferrule.wire.uri_template import MatchedValue, UriTemplate, UriTemplateError, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.app.authorization.guards import Guard
@@ -248,8 +248,7 @@ class ResourceSet:
             exists: whether a component with this guard exists for the sender; a component that does not is skipped, so
                 that a later template can match. ``None``: all exist.
         """
-        # A peer chooses the length: a longer URI is not normalized, and no template matches it.
-        normal = normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
+        normal = normal_uri(uri)
         found = self.fixed.live.get(uri) or self._fixed_by_normal_uri().get(normal)
         if found is not None and (exists is None or found.guard is None or exists(found.guard)):
             return found, {}

@@ -16,7 +16,7 @@ from ferrule.kernel.server import ServerRequestContext
 from ferrule.kernel.serving.members import MemberDirectory, MemberKind, ServedMember
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.json_types import is_list, is_mapping
-from ferrule.wire.uri_template import MAX_URI_CHARS, normal_uri
+from ferrule.wire.uri_template import normal_uri
 
 if TYPE_CHECKING:
     from ferrule.app.components.registry import ComponentRegistry
@@ -200,7 +200,7 @@ def listened_uris(params: Mapping[str, Any]) -> Sequence[str]:
 
 def normal_name(kind: MemberKind, name: str) -> str:
     """Return the name of a member that no directory finds; of a resource the normal form of its URI."""
-    return normal_uri(name) if kind == "resource" and len(name) <= MAX_URI_CHARS else name
+    return normal_uri(name) if kind == "resource" else name
 
 
 def directory_of(server: Server[Any]) -> MemberDirectory | None:

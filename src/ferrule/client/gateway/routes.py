@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule.client.gateway.pages import LISTS, RawList, once_each
 from ferrule.client.groups.names import NameBook, UriBook
 from ferrule.wire.json_types import is_list, is_mapping
-from ferrule.wire.uri_template import MAX_URI_CHARS, UriTemplate, first_match, normal_uri
+from ferrule.wire.uri_template import UriTemplate, first_match, normal_uri
 
 if TYPE_CHECKING:
     from ferrule.client.config_settings import ServerSettings
@@ -99,7 +99,7 @@ class GatewayRoutes:
             kept = [(server, item) for server, item in kept if self._claims(server, item)]
         if key in ("resources", "skills"):
             uris = [str(item[name]) for _, item in reversed(kept)]
-            self._spellings[key] = {normal: uri for uri in uris if (normal := _normal(uri)) != uri}
+            self._spellings[key] = {normal: uri for uri in uris if (normal := normal_uri(uri)) != uri}
         if key == "resourceTemplates":
             self._templates = [(_compiled(item[name]), item[name], self._upstreams[server]) for server, item in kept]
         return RawList([item for _, item in kept], rest)
@@ -169,7 +169,7 @@ class GatewayRoutes:
         """
         if self._uris["resources"].owner(uri) is not None or self._uris["skills"].owner(uri) is not None:
             return uri
-        normal = _normal(uri)
+        normal = normal_uri(uri)
         return next((found[normal] for found in self._spellings.values() if normal in found), normal)
 
     def of_uri(self, uri: str) -> Upstream | None:
@@ -221,10 +221,6 @@ def _shortest_hint(rests: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     hints = [rest.get("ttlMs") for rest in rests]
     known = [hint for hint in hints if isinstance(hint, int)]
     return {"ttlMs": min(known)} if known and len(known) == len(hints) else {}
-
-
-def _normal(uri: str) -> str:
-    return normal_uri(uri) if len(uri) <= MAX_URI_CHARS else uri
 
 
 def _compiled(template: str) -> UriTemplate | None:
