@@ -110,6 +110,37 @@ def test_the_same_pool_serves_one_loop_after_another():
         assert asyncio.run(threads.run(lambda number=number: number, {})) == number
 
 
+async def test_a_thread_that_cannot_be_started_fails_one_call_and_not_those_after_it(monkeypatch: pytest.MonkeyPatch):
+    """As in a container with a bound of threads; later calls waited for ever, and one of them ran the failed job."""
+    pool = WorkerThreads(2)
+    ran: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await pool.run(lambda: ran.append(1), {})
+    assert pool.count == 0
+    await asyncio.wait_for(pool.run(lambda: ran.append(2), {}), 30)
+    assert (ran, pool.count) == ([2], 1)
+
+
+async def test_without_a_further_thread_jobs_wait_for_one_that_runs(monkeypatch: pytest.MonkeyPatch):
+    pool = WorkerThreads(2)
+    go = threading.Event()
+    first = asyncio.ensure_future(pool.run(go.wait, {}))
+    while not pool.count:
+        await asyncio.sleep(0)
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    second = asyncio.ensure_future(pool.run(lambda: 2, {}))
+    await asyncio.sleep(0)
+    go.set()
+    async with asyncio.timeout(30):
+        assert (await first, await second) == (True, 2)
+
+
+def _no_thread(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_at_least_one_thread():
     """A pool of none would wait for ever."""
     with pytest.raises(ValueError, match="at least 1"):

@@ -131,6 +131,7 @@ class WorkerThreads:
         """Return the result of ``function(**kwargs)``, called in a thread.
 
         Raises:
+            RuntimeError: the pool has no thread, and the system allows no more.
             BaseException: any exception of the function.
         """
         if self._asyncio is None:
@@ -150,7 +151,11 @@ class WorkerThreads:
         if host is None or not host(job):
             self._jobs.append(job)
             if not self._is_waking:
-                self._wake_one()
+                try:
+                    self._wake_one()
+                except RuntimeError:
+                    self._jobs.remove(job)
+                    raise
         return await job.future
 
     def _wake_one(self) -> None:
@@ -158,6 +163,9 @@ class WorkerThreads:
 
         Each thread that takes a job wakes the next thread if there are more jobs. So a few threads do many short jobs,
         and no job waits for a thread that blocks.
+
+        Raises:
+            RuntimeError: there is no thread, and none can be started.
         """
         with self._lock:
             if self._idle:
@@ -167,7 +175,13 @@ class WorkerThreads:
             elif self._threads < self.max_threads:
                 self._threads += 1
                 self._is_waking = True
-                threading.Thread(target=self._work, name="ferrule worker", daemon=True).start()
+                try:
+                    threading.Thread(target=self._work, name="ferrule worker", daemon=True).start()
+                except RuntimeError:  # the system has too many threads: those that there are take the jobs
+                    self._threads -= 1
+                    self._is_waking = False
+                    if not self._threads:
+                        raise
             # Otherwise every thread works, and looks for more jobs when it is done.
 
     def _work(self) -> None:
