@@ -52,6 +52,7 @@ class UpstreamChanges:
         self._proxy = proxy
         self._watched: dict[str, tuple[int, Subscription]] = {}
         self._heard: dict[tuple[int, str], AsyncExitStack] = {}
+        self._attempts: dict[tuple[int, str], anyio.Event] = {}
 
     def clear(self) -> None:
         """Forget every subscription, after the sessions have closed."""
@@ -70,12 +71,11 @@ class UpstreamChanges:
             return await self._proxy.forward(ctx)
         asked = typed(ctx)
         uri = str(asked.params.uri)
-        listener = connection.listener
-        count = 0 if listener is None else len(listener.filter.uris)
-        result = await builtin_subscribe(asked)
-        if listener is None or len(listener.filter.uris) == count:  # there is such a subscription already
+        key, result = await self._noted(connection, asked)
+        if key in self._heard:
             return result
-        stack = AsyncExitStack()
+        stack, attempt = AsyncExitStack(), anyio.Event()
+        self._attempts[key] = attempt
         try:
             if not self._proxy.facts.has_sessions or not self._proxy.is_session(connection):
                 await stack.enter_async_context(self.forwarding(ctx, [uri]))
@@ -83,16 +83,30 @@ class UpstreamChanges:
                 backend = await self._proxy.own_backend(connection)
                 result = await backend.subscribe(uri, params_of(ctx), meta_of(ctx))
                 stack.callback(self._start, backend.unsubscribe, uri)
+            self._heard[key] = stack
         except BaseException as error:
             # Whatever the reason, a cancellation included: else the client's next attempt would change nothing.
             await builtin_unsubscribe(asked)
             if isinstance(error, RemoteError):
                 raise MCPError(error.message, code=error.code, data=error.data) from error
             raise
-        key = id(connection), normal_uri(uri)
-        self._heard[key] = stack
+        finally:
+            del self._attempts[key]
+            attempt.set()
         stack.callback(connection.on_closing(lambda: self._forget_heard(key)))
         return result
+
+    async def _noted(self, connection: Connection, asked: ServerRequestContext[Any]) -> tuple[tuple[int, str], Any]:
+        """Note a subscription at the proxy; return its key in `_heard`, and the result of the request.
+
+        A client may cancel a request and repeat it at once: the second one waits until the first has ended."""
+        while True:
+            result = await builtin_subscribe(asked)  # which refuses URIs that are too long to compare
+            key = id(connection), normal_uri(str(asked.params.uri))
+            attempt = self._attempts.get(key)
+            if attempt is None:
+                return key, result
+            await attempt.wait()
 
     def _forget_heard(self, key: tuple[int, str]) -> None:
         stack = self._heard.pop(key, None)
@@ -106,8 +120,11 @@ class UpstreamChanges:
             return await self._proxy.forward(ctx)
         asked = typed(ctx)
         uri = str(asked.params.uri)
+        key = id(connection), normal_uri(uri)
+        while (attempt := self._attempts.get(key)) is not None:
+            await attempt.wait()
         result = await builtin_unsubscribe(asked)
-        stack = self._heard.pop((id(connection), normal_uri(uri)), None) or AsyncExitStack()
+        stack = self._heard.pop(key, None) or AsyncExitStack()
         async with stack:
             backend = self._proxy.sessions.get(id(connection))
             if backend is not None and uri in backend.subscribed:
