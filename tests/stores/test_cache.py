@@ -71,3 +71,21 @@ async def test_a_file_is_bounded_by_size_and_swept_of_what_expired(tmp_path: Pat
     now[0] = 122
     assert await file.run(rows) == [f"n{number:03}" for number in range(100, 200)]
     file.close()
+
+
+async def test_many_values_beyond_the_bound_leave_a_file_in_one_transaction(tmp_path: Path):
+    """With one for each, a call that must be on the disk waits for the disk thousands of times."""
+    now = [0.0]
+    file = SqliteFile(str(tmp_path / "s.db"), clock=lambda: now[0], max_cache_bytes=25_600)
+    cache = SqliteCache(file)
+    for number in range(300):
+        await cache.put("g", str(number), b"", ttl_s=1000)
+    said: list[str] = []
+    await file.run(lambda connection, now: connection.set_trace_callback(said.append), durable=False)
+    now[0] = 61
+    left = await file.run(
+        lambda connection, now: connection.execute("SELECT count(*) FROM ferrule_cache").fetchone()[0]
+    )
+    assert left == 100
+    assert sum("DELETE FROM ferrule_cache" in statement for statement in said) == 2  # what has expired, and the rest
+    file.close()

@@ -119,6 +119,20 @@ _KINDS: Final = ("marks", "blobs", "tasks", "sessions", "events", "messages", "c
 
 _SWEEPS: Final = tuple(f"DELETE FROM ferrule_{kind} WHERE expires_at <= ?" for kind in _KINDS)
 
+_LENGTH: Final = "length(bundle) + length(key) + length(value)"
+
+_CACHE_SIZE: Final = f"SELECT count(*), coalesce(sum({_LENGTH}), 0) FROM ferrule_cache"
+
+# One statement, and so one transaction: a durable one for each row would wait for the disk each time.
+_EVICT: Final = f"""
+DELETE FROM ferrule_cache WHERE rowid IN (
+    SELECT place FROM (
+        SELECT rowid AS place, row_number() OVER ages AS nth, sum({_LENGTH}) OVER ages AS size_bytes FROM ferrule_cache
+        WINDOW ages AS (ORDER BY expires_at DESC, rowid)
+    ) WHERE nth > ? OR size_bytes > ?
+)
+"""
+
 
 class _ProcessConnection:
     """A connection, and the id of the process that may use it."""
@@ -322,15 +336,10 @@ class SqliteFile:
             connection.execute(statement, (now,))
         if not self._has_own_clock:
             connection.execute("UPDATE ferrule_clock SET seen_at = max(seen_at, ?)", (now,))
-        rows: Any = connection.execute(
-            "SELECT bundle, key, length(bundle) + length(key) + length(value) FROM ferrule_cache "
-            "ORDER BY expires_at DESC"
-        ).fetchall()
-        size_bytes, most = 0, most_entries(self.max_cache_bytes)
-        for number, (bundle, key, length) in enumerate(rows):
-            size_bytes += length
-            if size_bytes > self.max_cache_bytes or number >= most:
-                connection.execute("DELETE FROM ferrule_cache WHERE bundle = ? AND key = ?", (bundle, key))
+        count, size_bytes = connection.execute(_CACHE_SIZE).fetchone()
+        most = most_entries(self.max_cache_bytes)
+        if count > most or size_bytes > self.max_cache_bytes:
+            connection.execute(_EVICT, (most, self.max_cache_bytes))
 
 
 @contextmanager
