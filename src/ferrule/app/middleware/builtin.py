@@ -18,6 +18,7 @@ from ferrule.app.authorization.principals import principal_id
 from ferrule.app.components.index import shown_name
 from ferrule.app.execution.running_task import current_task_id, is_task_body
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
+from ferrule.app.middleware.names import names_of
 from ferrule.app.middleware.result_cache import CacheResults, store_of
 from ferrule.kernel.dispatch import TransportContext
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
@@ -131,7 +132,7 @@ class RateLimit(FastMiddleware):
             raise ValueError("requests is at least 1, and per_s more than 0")
         self._requests = requests
         self._per_s = per_s
-        self._methods = frozenset(methods)
+        self._methods = frozenset(names_of(methods))
         self._key = key
         self._buckets = SharedBuckets(
             f"{name} {requests}/{per_s:g} {' '.join(sorted(self._methods))}",

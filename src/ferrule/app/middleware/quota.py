@@ -14,6 +14,7 @@ from ferrule.app.execution.running_task import is_task_body
 from ferrule.app.middleware.access import AccessRequest, directory_of, members_of, normal_name
 from ferrule.app.middleware.buckets import LaterRounds, SharedBuckets
 from ferrule.app.middleware.builtin import LIMITED_METHODS, RateLimited, sender_of
+from ferrule.app.middleware.names import names_of
 from ferrule.kernel.serving.members import ServedMember, current_verdict
 from ferrule.protocol.errors import MCPError
 from ferrule.stores.store import Store, open_store
@@ -112,7 +113,7 @@ class Quota:
         max_keys: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._parts = (per,) if isinstance(per, str) else tuple(per)
+        self._parts = names_of(per)
         unknown = [part for part in self._parts if part not in _PARTS]
         if unknown or not self._parts:
             raise ValueError(f"per= is one or more of {', '.join(_PARTS)}")
@@ -121,7 +122,7 @@ class Quota:
         self._limit = limit
         self._cost = cost
         self._cost_after = cost_after
-        self._methods = frozenset(methods)
+        self._methods = frozenset(names_of(methods))
         self._clock = clock
         self._rounds = LaterRounds(clock)
         self._buckets = SharedBuckets(

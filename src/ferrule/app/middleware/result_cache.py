@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ferrule.app.application import application_of
 from ferrule.app.authorization.principals import principal_id, principal_of, scopes_of
 from ferrule.app.execution.running_task import is_task_body
+from ferrule.app.middleware.names import names_of
 from ferrule.kernel.fast_path.fast_middleware import FastMiddleware, PlainCall
 from ferrule.kernel.server import CallNext, Server, ServerRequestContext
 from ferrule.kernel.session import ASKED
@@ -85,8 +86,8 @@ class CacheResults(FastMiddleware):
         max_result_bytes: int = 1 << 20,
     ) -> None:
         self._ttl_s = ttl_s
-        self._tools = frozenset([tools] if isinstance(tools, str) else tools)
-        given = [resources] if isinstance(resources, str) else list(resources)
+        self._tools = frozenset(names_of(tools))
+        given = names_of(resources)
         self._uris = frozenset(uri for uri in given if not uri.endswith("*"))
         self._uri_starts = tuple(uri[:-1] for uri in given if uri.endswith("*"))
         self._is_public = scope == "public"

@@ -29,6 +29,7 @@ from ferrule.app.middleware.audit.record import (
 from ferrule.app.middleware.audit.sinks import AuditFunction, AuditSink
 from ferrule.app.middleware.audit.writer import AuditWriter, SinkFailed
 from ferrule.app.middleware.builtin import RateLimit, RateLimited
+from ferrule.app.middleware.names import names_of
 from ferrule.app.middleware.policy import Policy
 from ferrule.app.middleware.quota import Quota
 from ferrule.kernel.serving.members import MemberKind, RequestVerdict, ServedMember, current_verdict
@@ -116,8 +117,8 @@ class Audit:
         if self._key is not None and len(self._key) < _MIN_KEY_BYTES:
             raise ValueError(f"key has at least {_MIN_KEY_BYTES} bytes")
         self._refuses = on_failure == "refuse"
-        self._arguments = arguments if callable(arguments) else tuple(arguments)
-        self._methods = frozenset(methods)
+        self._arguments = arguments if callable(arguments) else names_of(arguments)
+        self._methods = frozenset(names_of(methods))
         self._clock = clock
         self._wall_clock = wall_clock
         self._definitions = Definitions()
