@@ -32,7 +32,8 @@ def test_comments_and_trailing_commas_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", '{"a" 1}', '{"a": 1 "b": 2}', "{,}", "[1 2]", '{"a": }', "{} x", "/* ", "{'a': 1}"]
+    "text",
+    ["{", '{"a" 1}', '{"a": 1 "b": 2}', "{,}", "[1 2]", '{"a": }', "{} x", "/* ", "{'a': 1}", f'{{"a": {"1" * 5000}}}'],
 )
 def test_malformed_text_is_refused_with_its_place(text: str) -> None:
     """A person must find the mistake in their file."""
@@ -90,6 +91,8 @@ def test_missing_objects_are_made_in_the_style_of_the_file(text: str, expected: 
         ('{"a": 1}', ["a"], "{}"),
         ('{"a": 1}', ["x"], '{"a": 1}'),
         ('{"a": 1}', ["x", "y"], '{"a": 1}'),
+        ('{"a": 1, "b": 2, "a": 3}', ["a"], '{"b": 2}'),
+        ('{\n  "a": 1,\n  "a": 2\n}\n', ["a"], "{\n}\n"),
     ],
 )
 def test_a_member_is_taken_out(text: str, path: list[str], expected: str) -> None:

@@ -84,6 +84,8 @@ def set_member(text: str, path: Sequence[str], value: Any) -> str:
 def remove_member(text: str, path: Sequence[str]) -> str:
     """Return the text without the member at ``path``; unchanged if there is none.
 
+    All members of the name are removed: parsers take one of them, mostly the last.
+
     Raises:
         JsoncError: the text is malformed.
     """
@@ -94,9 +96,10 @@ def remove_member(text: str, path: Sequence[str]) -> str:
         node = next((member.value for member in reversed(node.members) if member.key == key), None)
     if node is None or node.members is None:
         return text
-    at = next((at for at, member in enumerate(node.members) if member.key == path[-1]), None)
-    if at is None:
+    named = [at for at, member in enumerate(node.members) if member.key == path[-1]]
+    if not named:
         return text
+    at = named[0]
     member = node.members[at]
     start, end = member.start, member.value.end
     comma = _next_comma(text, end, node.end - 1)
@@ -118,7 +121,7 @@ def remove_member(text: str, path: Sequence[str]) -> str:
         cuts.append((start, end))
     for cut_start, cut_end in reversed(cuts):
         text = text[:cut_start] + text[cut_end:]
-    return text
+    return text if len(named) == 1 else remove_member(text, path)
 
 
 def _nested(path: Sequence[str], value: Any) -> Any:
@@ -287,6 +290,8 @@ class _Scanner:
             value, end = self._scalar.raw_decode(self.text, at)
         except json.JSONDecodeError as error:
             raise _error(self.text, at, "a value is missing here") from error
+        except ValueError as error:  # the interpreter's limit of digits
+            raise _error(self.text, at, "a number is too long") from error
         return _Node(at, end, value)
 
     def _object(self, start: int, depth: int) -> _Node:
