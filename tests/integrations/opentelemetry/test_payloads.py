@@ -69,3 +69,29 @@ def test_each_half_can_be_left_out() -> None:
     assert Payloads(mask=lambda value: "gone").of_request("tools/call", {"arguments": {"a": 1}}) == {
         "gen_ai.tool.call.arguments": '"gone"'
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "expected"),
+    [
+        ("tools/call", {"a": 1}, {"gen_ai.tool.call.arguments": '"(mask failed)"'}),
+        ("prompts/get", {"a": "x"}, {}),
+    ],
+)
+def test_a_mask_that_raises_fails_no_call_and_shows_nothing(
+    method: str, arguments: Any, expected: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A call that has run would be answered with an error, and the client would repeat it."""
+
+    def mask(value: Any) -> Any:
+        raise KeyError("city")
+
+    assert Payloads(mask=mask).of_request(method, {"arguments": arguments}) == expected
+    assert Payloads(mask=mask).of_result("tools/call", {"structuredContent": 1}) == {
+        "gen_ai.tool.call.result": '"(mask failed)"'
+    }
+    assert caplog.text.count("Payloads(mask=…) failed") == 2
+
+
+def test_a_mask_that_makes_no_object_of_variables_leaves_them_out() -> None:
+    assert Payloads(mask=lambda value: "gone").of_request("prompts/get", {"arguments": {"a": "x"}}) == {}

@@ -6,6 +6,7 @@ as "Opt-In" and warn that they may be sensitive. Text that is cut is no longer J
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,6 +16,8 @@ from ferrule.wire.codec import encode, to_builtins
 from ferrule.wire.faults import FerruleError
 
 __all__ = ["Payloads"]
+
+logger = logging.getLogger(__name__)
 
 _MAX_VARIABLES: Final = 32
 
@@ -28,7 +31,7 @@ class Payloads:
         results: the results of tools, if they are no error: the structured content, else the content.
         max_bytes: most bytes of one payload, as JSON; more are cut.
         mask: called with each payload before it is written; the default masks members with the name of a secret, and
-            keys and tokens of well-known forms.
+            keys and tokens of well-known forms. Where it raises, the span has no payload, and the reason is logged.
     """
 
     arguments: bool = True
@@ -44,10 +47,11 @@ class Payloads:
         if method == "tools/call" and arguments is not None:
             return {"gen_ai.tool.call.arguments": self._text(arguments)}
         if method == "prompts/get" and isinstance(arguments, Mapping):
-            masked = self.mask(dict(cast("Mapping[str, Any]", arguments)))
+            masked = self._masked(dict(cast("Mapping[str, Any]", arguments)))
+            variables = cast("Mapping[str, Any]", masked if isinstance(masked, Mapping) else {})
             return {
                 f"gen_ai.prompt.variable.{str(name)[:64]}": self._cut(str(value).encode(errors="replace"))
-                for name, value in list(masked.items())[:_MAX_VARIABLES]
+                for name, value in list(variables.items())[:_MAX_VARIABLES]
             }
         return {}
 
@@ -65,9 +69,16 @@ class Payloads:
         value: Any = members.get("structuredContent", members.get("content"))
         return {} if value is None else {"gen_ai.tool.call.result": self._text(value)}
 
+    def _masked(self, value: Any) -> Any:
+        try:
+            return self.mask(value)
+        except Exception:  # of the program's own function: what spans show must fail no call
+            logger.exception("Payloads(mask=…) failed, so that a span has no payload")
+            return "(mask failed)"
+
     def _text(self, value: Any) -> str:
         try:
-            return self._cut(encode(self.mask(value)))
+            return self._cut(encode(self._masked(value)))
         except (FerruleError, TypeError):  # a program may call a tool with values that are not JSON
             return "(not JSON)"
 
