@@ -239,9 +239,10 @@ def environ_of(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_body_without_a_length_is_refused_where_nothing_says_where_it_ends() -> None:
+@pytest.mark.parametrize("coding", ["chunked", "Chunked"])
+def test_a_body_without_a_length_is_refused_where_nothing_says_where_it_ends(coding: str) -> None:
     endpoint = shop().wsgi()
-    chunked: dict[str, Any] = {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": None}
+    chunked: dict[str, Any] = {"HTTP_TRANSFER_ENCODING": coding, "CONTENT_LENGTH": None}
     assert served(endpoint, **chunked)[0] == 411
     ended: dict[str, Any] = {"wsgi.input_terminated": True}
     assert served(endpoint, **chunked, **ended)[0] == 200

@@ -88,7 +88,7 @@ class WSGIEndpoint:
             serves_in_thread: returns whether a decoded message may be served in this thread, without the event loop
                 (`ferrule.kernel.concurrency.yielding`); ``None`` for none. With ``in_host`` only.
         """
-        if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "") and not environ.get("wsgi.input_terminated"):
+        if "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower() and not environ.get("wsgi.input_terminated"):
             # Without a length nothing says where the body ends (PEP 3333, "Input and Error Streams").
             return 411, [("Content-Type", "text/plain"), ("Content-Length", "0")], b""
         body = _read_body(environ, self.endpoint.options.max_body_bytes)
