@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -224,3 +226,33 @@ def test_a_spawned_coroutine_is_cancelled_by_what_spawn_returns(loop: LoopThread
     cancel()
     assert ended.wait(60)
     cancel()  # nothing is left
+
+
+ENDS = """
+import asyncio
+from ferrule.transports.loop_thread import LoopThread
+
+loop = LoopThread("ends")
+both = asyncio.Barrier(2)
+
+class Fails:
+    async def aclose(self):
+        raise ValueError
+
+class Slow:
+    async def aclose(self):
+        await both.wait()
+        print("closed")
+
+async def nothing():
+    pass
+
+loop.run(nothing())
+loop.open.update([Fails(), Slow(), Fails(), Slow()])
+"""
+
+
+def test_what_is_open_is_closed_together_at_the_end_of_the_process() -> None:
+    """One server that is slow to end, or a close that fails, leaves no other process behind."""
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "closed\nclosed\n", "")
