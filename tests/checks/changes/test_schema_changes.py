@@ -72,6 +72,46 @@ def test_a_schema_that_contains_itself() -> None:
     assert effects(tree, tree) == []
 
 
+def test_each_shared_schema_is_compared_where_words_stand_beside_its_reference() -> None:
+    """As pydantic writes a field with a description."""
+
+    def schema(changed: tuple[int, ...]) -> Any:
+        names = range(6)
+        return {
+            "type": "object",
+            "properties": {f"p{at}": {"$ref": f"#/$defs/d{at}", "description": f"d{at}"} for at in names},
+            "$defs": {f"d{at}": {"properties": {"v": {"type": "integer"} if at in changed else TEXT}} for at in names},
+        }
+
+    assert effects(schema(()), schema((1, 3, 5))) == [
+        (f"/properties/p{at}/properties/v/type", "changed") for at in (1, 3, 5)
+    ]
+
+
+def test_a_schema_that_contains_itself_with_words_beside_the_reference() -> None:
+    """The comparison ends: in a time that does not double with each level."""
+
+    def tree(value: Any) -> Any:
+        sides = {side: {"$ref": "#/$defs/T", "description": side} for side in ("left", "right")}
+        return {"$ref": "#/$defs/T", "$defs": {"T": {"properties": {**sides, "v": value}}}}
+
+    (found,) = effects(tree(TEXT), tree({"type": "integer"}))
+    assert found[0].endswith("/properties/v/type")
+
+
+def test_schemas_that_are_nested_too_deep_count_as_changed() -> None:
+    """What cannot be judged does; a definition of another server may be as deep as a message."""
+
+    def nested(depth: int) -> Any:
+        made: dict[str, Any] = {"type": "string"}
+        for _ in range(depth):
+            made = {"properties": {"a": made}}
+        return made
+
+    assert effects(nested(20), nested(20)) == []
+    assert effects(nested(5000), nested(5000)) == [("", "changed")]
+
+
 PARTS = st.sampled_from(
     [
         {"type": "string"},

@@ -33,10 +33,15 @@ _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "
 def schema_changes(old: Any, new: Any) -> Iterator[SchemaChange]:
     """Return the changes from one schema to another, outermost first.
 
+    Schemas that are nested too deep to be compared are another one each.
+
     Args:
         old, new: schemas with local references.
     """
-    yield from _Comparison(old, new).compare(old, new, "", 0)
+    try:
+        yield from _Comparison(old, new).compare(old, new, "", 0)
+    except RecursionError:  # they may be of another server
+        yield "", "changed", "it is nested too deep to be compared"
 
 
 class _Comparison:
@@ -44,10 +49,14 @@ class _Comparison:
         self._old = old
         self._new = new
         self._seen: set[tuple[int, int]] = set()
+        # What a part of the old and of the new schema stands for, by its id. Kept: the id of a deleted object could be
+        # used again, and a part that refers to itself would be another one each time.
+        self._stands_for: tuple[dict[int, Any], dict[int, Any]] = {}, {}
 
     def compare(self, old: Any, new: Any, path: str, depth: int) -> Iterator[SchemaChange]:
         """Return the changes between two subschemas; a pair that was compared before is left out."""
-        before, after = _resolved(old, self._old), _resolved(new, self._new)
+        before = self._stands_for[0].setdefault(id(old), _resolved(old, self._old))
+        after = self._stands_for[1].setdefault(id(new), _resolved(new, self._new))
         if (id(before), id(after)) in self._seen or (before == after and not _has_references(before)):
             return
         self._seen.add((id(before), id(after)))
@@ -61,7 +70,8 @@ class _Comparison:
         yield from self._objects(before, after, path, depth)
         yield from self._unions(before, after, path, depth)
         if "items" in before or "items" in after:
-            yield from self.compare(before.get("items", {}), after.get("items", {}), f"{path}/items", depth + 1)
+            one, other = before.get("items", _ANYTHING), after.get("items", _ANYTHING)
+            yield from self.compare(one, other, f"{path}/items", depth + 1)
         if before.get("default", _ABSENT) != after.get("default", _ABSENT):
             yield f"{path}/default", "wider", f"the default was {_shown(before)} and is {_shown(after)}"
         for key in sorted((before.keys() | after.keys()) - _JUDGED):
@@ -104,8 +114,8 @@ class _Comparison:
                 )
         else:
             yield from self.compare(
-                one if one is not True else {},
-                other if other is not True else {},
+                one if one is not True else _ANYTHING,
+                other if other is not True else _ANYTHING,
                 f"{path}/additionalProperties",
                 depth + 1,
             )
@@ -131,6 +141,7 @@ class _Comparison:
 
 
 _ABSENT: Final = object()
+_ANYTHING: Final[Mapping[str, Any]] = {}
 _NOT_BESIDE: Final = frozenset({"$ref", "$defs", "definitions"})
 
 
