@@ -40,7 +40,8 @@ def read_recording(path: Path) -> list[Line]:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path} is larger than {MAX_BYTES >> 20} MiB")
     found: list[Line] = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    # As bytes: text has further line ends, such as U+2028, which stand in JSON as they are.
+    for number, text in enumerate(path.read_bytes().splitlines(), 1):
         try:
             entry = json.loads(text)
             if not is_mapping(entry) or entry["from"] not in ("client", "server"):
