@@ -17,6 +17,7 @@ from ferrule.auth.jose import (
     SigningKey,
     algorithm_of,
     import_public_key,
+    is_numeric_date,
     key_thumbprint,
     sign_jwt,
     unverified_header,
@@ -127,7 +128,7 @@ def read_proof(
     except ValueError as error:
         raise InvalidProof(f"the proof is not valid: {error}") from None
     jti, iat, nonce = claims.get("jti"), claims.get("iat"), claims.get("nonce")
-    if not isinstance(jti, str) or not 0 < len(jti) <= 256 or not isinstance(iat, int | float):
+    if not isinstance(jti, str) or not 0 < len(jti) <= 256 or not is_numeric_date(iat):
         raise InvalidProof("the proof lacks jti or iat")
     if claims.get("htm") != method:
         raise InvalidProof("the proof is for another method")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from ferrule.auth.errors import MissingAuthExtra
 
@@ -17,6 +17,7 @@ __all__ = [
     "generate_key",
     "import_private_key",
     "import_public_key",
+    "is_numeric_date",
     "key_thumbprint",
     "sign_jwt",
     "unverified_header",
@@ -155,6 +156,15 @@ def verify_jwt(
     if not isinstance(claims, dict):
         raise ValueError("the claims are not an object")
     return dict(found.header), cast("dict[str, Any]", claims)
+
+
+def is_numeric_date(value: Any) -> TypeGuard[int | float]:
+    """Return whether a claim is a time: seconds since the epoch (RFC 7519, 2), and no NaN, infinity or far future.
+
+    The JSON reader of `joserfc` takes ``NaN``, which compares as false with everything, and integers of any length,
+    which cannot be subtracted from a float.
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11
 
 
 def unverified_header(token: str) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,13 @@ async def test_a_proof_is_refused_while_its_earlier_use_cannot_be_checked(server
     assert (await dpop_call(server, token, proof)).status == 200
 
 
+def proof_at(iat: Any, server: Protected, key: Any, token: str) -> str:
+    """A proof with any value as its time."""
+    header, claims, _ = server.proof(key, token).split(".")
+    parts = [json.loads(urlsafe_b64decode(part + "==")) for part in (header, claims)]
+    return sign_jwt(parts[0], {**parts[1], "iat": iat}, key)
+
+
 BAD_PROOFS = {
     "none": lambda s, k, t: None,
     "rubbish": lambda s, k, t: "rubbish",
@@ -365,6 +373,8 @@ BAD_PROOFS = {
     "another key": lambda s, k, t: s.proof(generate_key(), t),
     "too old": lambda s, k, t: s.proof(k, t, now=time.time() - 400),
     "from the future": lambda s, k, t: s.proof(k, t, now=time.time() + 400),
+    "of no time": lambda s, k, t: proof_at(float("nan"), s, k, t),  # joserfc reads NaN
+    "of a time beyond any float": lambda s, k, t: proof_at(10**400, s, k, t),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule import Client, Context, MCPError, MCPServer
+from ferrule import Server as LowLevelServer
 from ferrule.client.calls.tasks import TASKS_EXTENSION, TaskCancelled
 from ferrule.extensions.tasks import Tasks, current_task_id
 from ferrule.protocol.errors import MethodNotFound, RemoteError
@@ -238,3 +239,28 @@ async def test_a_server_without_subscriptions_is_polled() -> None:
         await asyncio.sleep(0.2)
         server.go.set()
         assert (await waiting).text == "Hello Ann"
+
+
+@pytest.mark.parametrize(
+    ("named", "ttl_s", "poll_s"),
+    [
+        ({}, None, 1.0),
+        ({"ttl": 5000, "pollInterval": 500}, 5.0, 0.5),
+        ({"ttl": "soon", "pollInterval": "often"}, None, 1.0),
+        ({"ttl": 10**400, "pollInterval": 10**400}, None, 1.0),
+        ({"ttl": 0, "pollInterval": 0}, 0.0, 0.02),
+        ({"pollInterval": 10**15}, None, 60.0),
+    ],
+)
+async def test_the_times_of_a_task_are_bounded(named: dict[str, Any], ttl_s: float | None, poll_s: float) -> None:
+    """They come from the server, which may name any number."""
+    server: LowLevelServer[Any] = LowLevelServer("tasks")
+
+    async def get(ctx: Any) -> Any:
+        task = {"taskId": "t", "status": "working", "createdAt": "x", "lastUpdatedAt": "x"}
+        return {**task, **named}
+
+    server.add_request_handler("tasks/get", get, trusted=True)
+    async with Client(server, mode="2025-11-25") as client:
+        state = await client.task("t").status()
+    assert (state.ttl_s, state.poll_interval_s) == (ttl_s, poll_s)

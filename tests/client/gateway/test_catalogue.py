@@ -10,7 +10,7 @@ import pytest
 
 from ferrule.client.gateway import catalogue
 from ferrule.client.gateway.catalogue import Catalogue, CatalogueStore, KnownList
-from ferrule.client.gateway.pages import hints_of
+from ferrule.client.gateway.pages import MAX_KEPT_S, hints_of
 
 
 def tools(count: int, words: str = "x") -> list[Any]:
@@ -94,4 +94,5 @@ def test_a_change_and_time_make_a_list_old() -> None:
 def test_a_hint_of_the_server_is_in_seconds() -> None:
     assert hints_of({"ttlMs": 1500}) == 1.5
     assert hints_of({"ttlMs": 0}) == 0
+    assert hints_of({"ttlMs": 10**400}) == MAX_KEPT_S  # which is too long for a float
     assert hints_of({"ttlMs": -1}) is hints_of({"ttlMs": "x"}) is hints_of({}) is None

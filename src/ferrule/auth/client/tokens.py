@@ -338,7 +338,7 @@ def token_set(
         raise AuthError(f"The authorization server gave a token of the unknown type {kind[:40]!r}")
     if kind == "dpop" and endpoint.dpop_key is None:
         raise AuthError("The authorization server gave a DPoP-bound token that was not asked for")
-    lifetime_s = _seconds(found.get("expires_in"))
+    lifetime_s = lifetime_s_of(found.get("expires_in"))
     refresh = found.get("refresh_token")
     scope = found.get("scope")
     kept = None if previous is None else previous.refresh_token
@@ -358,7 +358,7 @@ def token_set(
     )
 
 
-def _seconds(value: Any) -> float | None:
+def lifetime_s_of(value: Any) -> float | None:
     """Return ``expires_in`` in seconds: servers send a number, a number as text, or nothing (``None``)."""
     try:
         found = float(value)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from ferrule.auth.http import Fetch
-from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, unverified_header, verify_jwt
+from ferrule.auth.jose import ASYMMETRIC_ALGORITHMS, is_numeric_date, unverified_header, verify_jwt
 from ferrule.auth.server.jwks import KeySource
 from ferrule.auth.server.principal import Principal
 from ferrule.auth.server.verifiers import InvalidToken, confirmation_of, scopes_of
@@ -128,22 +128,18 @@ class JwtTokens:
         if claims.get("iss") != self._issuer:
             raise InvalidToken("The token is of another issuer")
         expires, begins, issued = claims.get("exp"), claims.get("nbf"), claims.get("iat")
-        if not _is_time(expires):
+        if not is_numeric_date(expires):
             raise InvalidToken("The token does not say when it expires")
         if now >= cast("float", expires) + leeway_s:
             raise InvalidToken("The token has expired")
         for moment in (begins, issued):
-            if moment is not None and (not _is_time(moment) or now < moment - leeway_s):
+            if moment is not None and (not is_numeric_date(moment) or now < moment - leeway_s):
                 raise InvalidToken("The token is not valid yet")
         named: Any = claims.get("aud")
         listed = named if is_list(named) else [named]
         meant = {item for item in listed if isinstance(item, str)}
         if meant.isdisjoint(audience) and meant.isdisjoint(self._audience):
             raise InvalidToken("The token is meant for another resource")
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11
 
 
 def unverified_claims(token: str) -> dict[str, Any]:

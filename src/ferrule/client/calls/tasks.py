@@ -95,17 +95,25 @@ def _state(raw: Mapping[str, Any]) -> TaskState:
         raise BadServerResponse(f"The server describes a task without an id or with the unknown status {status!r}")
     ttl_ms = raw.get("ttlMs", raw.get("ttl"))
     poll_ms = raw.get("pollIntervalMs", raw.get("pollInterval"))
-    poll_s = poll_ms / 1000 if isinstance(poll_ms, int | float) else _DEFAULT_POLL_S
+    poll_s = _seconds(poll_ms)
     return TaskState(
         task_id,
         cast("TaskStatus", status),
         raw.get("statusMessage"),
         _moment(raw.get("createdAt")),
         _moment(raw.get("lastUpdatedAt")),
-        ttl_ms / 1000 if isinstance(ttl_ms, int | float) else None,
-        min(_MAX_POLL_S, max(_MIN_POLL_S, poll_s)),
+        _seconds(ttl_ms),
+        min(_MAX_POLL_S, max(_MIN_POLL_S, _DEFAULT_POLL_S if poll_s is None else poll_s)),
         raw,
     )
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    """Return milliseconds that a server names in seconds; ``None`` for what is not a number, or none of this world."""
+    try:
+        return milliseconds / 1000 if isinstance(milliseconds, int | float) else None
+    except OverflowError:  # an integer that is too long for a float
+        return None
 
 
 def _moment(value: Any) -> datetime | None:

@@ -94,6 +94,9 @@ def once_each(items: Iterable[Any], name: str) -> list[Any]:
 
 
 def hints_of(rest: Mapping[str, Any]) -> float | None:
-    """Return the seconds that a server allows its list to be reused; ``None`` where it does not say."""
+    """Return the seconds that a server allows its list to be reused, at most `MAX_KEPT_S`.
+
+    ``None``: the server does not say."""
     ttl_ms: Any = rest.get("ttlMs")
-    return ttl_ms / 1000 if isinstance(ttl_ms, int | float) and ttl_ms >= 0 else None
+    # An integer of a server may be too long for a division.
+    return min(ttl_ms, MAX_KEPT_S * 1000) / 1000 if isinstance(ttl_ms, int | float) and ttl_ms >= 0 else None

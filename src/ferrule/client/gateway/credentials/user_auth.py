@@ -15,7 +15,7 @@ import anyio
 
 from ferrule.auth.client.oauth import AuthorizedRequest, Fetch, OAuth, OAuthSession, Spawn
 from ferrule.auth.client.storage import TokenStorage, storage_key
-from ferrule.auth.client.tokens import ClientIdentity, TokenEndpoint, TokenSet, request_token
+from ferrule.auth.client.tokens import ClientIdentity, TokenEndpoint, TokenSet, lifetime_s_of, request_token
 from ferrule.auth.errors import AuthError
 from ferrule.auth.http import AuthRequest, AuthResponse, Flow
 from ferrule.auth.urls import UrlPolicy, canonical_resource, origin_of
@@ -328,8 +328,7 @@ class _ExchangedSession:
 
     async def _exchanged(self, token: str) -> tuple[float, str]:
         found = await _run(self._exchange.flow(token, self._server_url), self._fetch)
-        lifetime: Any = found.get("expires_in")
-        seconds = float(lifetime) if isinstance(lifetime, int | float) and lifetime > 0 else _UNKNOWN_LIFETIME_S
+        seconds = lifetime_s_of(found.get("expires_in")) or _UNKNOWN_LIFETIME_S
         return self._exchange.clock() + max(1.0, seconds - _LEEWAY_S), str(found["access_token"])
 
     def observed(self, request: AuthorizedRequest, status: int, headers: Mapping[str, str]) -> None:
