@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import Client, Image, MCPServer
+from ferrule import Client, Image, MCPServer, ToolError
 from ferrule.extensions.apps import CLIENT_SETTINGS, MIME_TYPE
 from ferrule.testing import AppHost, ViewError
 from ferrule.types import ResourceContents
@@ -287,3 +287,19 @@ async def test_a_host_that_reads_lists_only_is_a_profile() -> None:
         view.check()
         with pytest.raises(ValueError, match="specification, lists, opaque, example, not 'strict'"):
             AppHost(client, profile="strict")
+
+
+async def test_a_failed_tool_is_a_result_whatever_the_client_raises() -> None:
+    """As in a host: the view gets the failure."""
+    app = weather()
+
+    @app.ui(PAGE)
+    def failing() -> str:
+        raise ToolError("no weather today")
+
+    async with Client(app, extensions=CLIENT_SETTINGS, raise_on_error=True) as client:
+        view = await AppHost(client).open("failing")
+        await view.initialize()
+        [result] = view.received("ui/notifications/tool-result")
+        assert result["isError"] is True
+        assert result["content"] == [{"type": "text", "text": "no weather today"}]

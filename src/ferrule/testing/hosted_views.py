@@ -115,7 +115,7 @@ class HostedView:
         self.findings.append(ViewFinding(kind, text))
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        outcome = await self.host.client.call_tool(name, arguments)
+        outcome = await self.host.client.call_tool(name, arguments, raise_on_error=False)
         if not any(block.type == "text" and block.text for block in outcome.content):
             self._find("text", f"the result of {name!r} has no text for hosts without views")
         made: dict[str, Any] = {"content": to_builtins(outcome.content)}
