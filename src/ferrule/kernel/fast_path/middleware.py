@@ -29,6 +29,9 @@ from ferrule.wire.revisions import Revision
 __all__ = ["Passage", "PassingTools", "rest_of"]
 
 
+_MAX_KEPT: Final = 1024
+"""The most tools that are kept with the middleware around them, some of which may have been removed since."""
+
 _FAST: Final = frozenset({"admits_fast", "enter_fast", "leave_fast", "resume_fast"})
 
 
@@ -65,6 +68,8 @@ class PassingTools:
         found: Any = self._tools.get(id(tool))  # some of its methods are attributes
         # The id of a tool that was removed may be that of a new one.
         if found is None or found.tool is not tool:
+            if len(self._tools) >= _MAX_KEPT:
+                self._tools.clear()
             found = self._tools[id(tool)] = PassingTool(tool, self._middleware)
         return cast("FastTool", found)
 
