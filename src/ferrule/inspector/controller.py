@@ -330,9 +330,13 @@ class InspectorController:
         params: Any = body.get("params") or {}
         if not isinstance(key, str) or not key or len(key) > 64 or self.jobs.get(key) is not None:
             raise BadCall("job is a new name")
-        if op not in OPERATIONS or connection not in CONNECTIONS or not isinstance(params, dict):
-            raise BadCall("There is no such operation, or no such connection")
-        job = self.jobs.begin(key, connection, op, cast("dict[str, Any]", params))
+        if not isinstance(op, str) or op not in OPERATIONS:
+            raise BadCall("There is no such operation")
+        if not isinstance(connection, str) or connection not in CONNECTIONS:
+            raise BadCall("There is no such connection")
+        if not is_mapping(params):
+            raise BadCall("params is an object")
+        job = self.jobs.begin(key, connection, op, params)
 
         async def work() -> None:
             try:
@@ -444,10 +448,12 @@ class InspectorController:
         return {}
 
     async def _snippet(self, body: Mapping[str, Any]) -> Any:
-        connection = await self.connection(str(body.get("connection", "main")))
         job = self.jobs.get(str(body.get("job")))
         op = job.op if job is not None else str(body.get("op"))
         params: Any = job.params if job is not None else body.get("params") or {}
+        if not is_mapping(params):
+            raise BadCall("params is an object")
+        connection = await self.connection(str(body.get("connection", "main")))
         try:
             text = write_snippet(str(body.get("form")), self._target_now(), connection, op, params, job)
         except ValueError as error:
