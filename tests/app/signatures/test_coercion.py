@@ -17,7 +17,7 @@ import pydantic
 import pytest
 
 from ferrule import Field
-from ferrule.app.signatures.coercion import InvalidArguments
+from ferrule.app.signatures.coercion import InvalidArguments, lenient
 from ferrule.app.signatures.function import compile_function
 
 
@@ -547,6 +547,55 @@ def test_the_search_for_wrong_parts_is_bounded():
     with pytest.raises(InvalidArguments) as caught:
         bind(function, rows=[{"x": "a", "y": "b"}] * 1_000)
     assert len(caught.value.problems) == 20
+
+
+class Tree(msgspec.Struct):
+    name: int
+    branches: list[Tree] = []
+
+
+@pytest.mark.parametrize("leaf", [[{"name": 1}] * 2_000, '[{"name": 1}, ' + " " * 100_000 + '{"name": 2}]'])
+def test_the_search_for_wrong_parts_of_a_deep_value_is_bounded(leaf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part holds all those inside it, so converting each of them once would cost depth times size."""
+    converted = 0
+
+    def counted(value: Any, shape: Any) -> Any:
+        nonlocal converted
+        converted += 1
+        return lenient(value, shape)
+
+    monkeypatch.setattr("ferrule.app.signatures.coercion.lenient", counted)
+    tree: Any = {"name": "x", "branches": leaf}
+    for _ in range(100):
+        tree = {"name": 1, "branches": [tree]}
+
+    def function(tree: Tree): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, tree=tree)
+    assert [problem.path for problem in caught.value.problems] == ["tree" + ".branches[0]" * 100 + ".name"]
+    assert converted < 200
+    # What is small is searched to its end.
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, tree={"name": "x", "branches": [{"name": "y"}, {"name": 1, "branches": 5}]})
+    assert [problem.path for problem in caught.value.problems] == [
+        *("tree.name", "tree.branches[0].name", "tree.branches[1].branches")
+    ]
+
+
+def test_a_search_that_is_too_deep_leaves_the_first_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs more calls than the conversion for each level."""
+
+    def too_deep(*_: Any) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("ferrule.app.signatures.coercion._Search._try", too_deep)
+
+    def function(tree: Tree): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, tree={"name": "x"})
+    assert [problem.path for problem in caught.value.problems] == ["tree.name"]
 
 
 @pytest.mark.parametrize(

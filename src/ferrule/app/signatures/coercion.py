@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -37,6 +38,10 @@ _MAX_PROBLEMS = 20
 _MAX_NAME_CHARS = 60
 _MAX_PARTS = 2_000
 """Maximum number of parts of one argument that are converted separately to find its problems."""
+_MAX_WORK = 100_000
+"""Maximum number of values in these parts; a value counts again in each part that it is inside."""
+_CHARS_PER_VALUE = 64
+"""So many characters of text count as one value: it may be the JSON text of many."""
 
 _GOT = pattern(r"^Expected `(?P<expected>[^`]*)`(?P<rest>.*), got `(?P<got>[^`]*)`$", re.DOTALL)
 _EXAMPLES = {
@@ -254,18 +259,21 @@ class _Search:
     """Finds all parts of one argument that do not fit; a conversion reports the first only.
 
     Args:
-        most: maximum number of problems. A peer decides how many problems and parts there are, so both are bounded.
+        most: maximum number of problems. A peer decides how many problems and parts there are, how large the parts are
+            and how deep, so all of it is bounded.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._parts_left = _MAX_PARTS
+        self._work_left = _MAX_WORK
         self._found: list[ArgumentProblem] = []
 
     def run(self, part: FieldShape, value: Any, error: msgspec.ValidationError) -> list[ArgumentProblem]:
         """Return the problems inside an argument that was refused with ``error``; that one only, if there are none."""
         first = _problem(part.name, error)
-        self._inspect(part.name, value, part.shape, error)
+        with suppress(RecursionError):  # deeper in calls than the conversion; the first problem is known
+            self._inspect(part.name, value, part.shape, error)
         place = first.path.partition("[...]")[0]  # what a conversion says of every key
         return self._found if any(each.path.startswith(place) for each in self._found) else [first, *self._found[:-1]]
 
@@ -280,11 +288,13 @@ class _Search:
             self._look_at_fields(path, value, shape)
         elif is_object(value) and shape.kind == "map":
             for key, item in value.items():
+                if self._is_over:
+                    break
                 self._try(f"{path}[{_shown(str(key))!r}]", item, shape.items[1])
         elif is_array(value) and (shape.kind in ("array", "tuple") or shape.is_array):
             parts = [field.shape for field in shape.fields] if shape.is_array else shape.items
             for at, item in enumerate(value):
-                if shape.kind != "array" and at >= len(parts):
+                if self._is_over or (shape.kind != "array" and at >= len(parts)):
                     break
                 self._try(f"{path}[{at}]", item, parts[0 if shape.kind == "array" else at])
         elif shape.kind == "custom":
@@ -307,14 +317,37 @@ class _Search:
                     problem = _unknown(name, names)
                     self._found.append(ArgumentProblem(f"{path}.{problem.path}", problem.reason))
 
+    @property
+    def _is_over(self) -> bool:
+        return self._parts_left <= 0 or self._work_left <= 0 or len(self._found) >= self._most
+
     def _try(self, path: str, value: Any, shape: Shape) -> None:
-        if self._parts_left <= 0 or len(self._found) >= self._most:
+        if self._is_over:
             return
         self._parts_left -= 1
+        self._work_left -= _work_of(value, self._work_left)
+        if self._work_left <= 0:
+            return
         try:
             lenient(value, shape)
         except msgspec.ValidationError as error:
             self._inspect(path, value, shape, error)
+
+
+def _work_of(value: Any, most: int) -> int:
+    """Return the number of values in a value, which is itself one of them; ``most`` if there are more."""
+    count = 0
+    todo: list[Any] = [value]
+    while todo and count < most:
+        part = todo.pop()
+        count += 1
+        if isinstance(part, str):
+            count += len(part) // _CHARS_PER_VALUE
+        elif is_array(part):
+            todo += part[:most]
+        elif is_object(part):
+            todo += part.values()
+    return min(count + len(todo), most)
 
 
 def say(reason: str) -> str:
