@@ -454,11 +454,22 @@ class InspectorController:
         if not is_mapping(params):
             raise BadCall("params is an object")
         connection = await self.connection(str(body.get("connection", "main")))
+        if op in ("call", "task"):
+            await self._know_tool(connection, str(params.get("tool")))
         try:
             text = write_snippet(str(body.get("form")), self._target_now(), connection, op, params, job)
         except ValueError as error:
             raise BadCall(str(error)) from error
         return {"text": text}
+
+    async def _know_tool(self, connection: InspectorConnection, name: str) -> None:
+        """List the tools unless they were listed: the schema says which arguments are secrets."""
+        if connection.client.tool_metadata.knows(name):
+            return
+        try:
+            await connection.client.list_tools()
+        except (FerruleError, OSError) as error:  # the names of arguments still say most of it
+            logger.debug("the tools could not be listed: %s", error)
 
     def _target_now(self) -> InspectedTarget:
         """Return the target with the credentials that the page set."""

@@ -98,6 +98,11 @@ class ToolMetadata:
         known = self._known.get(name)
         return mirror_params(known.plan, arguments) if known is not None and known.plan else _NO_HEADERS
 
+    def input_schema_of(self, name: str) -> dict[str, Any] | None:
+        """Return the input schema of a tool; ``None`` for one that was never listed."""
+        known = self._known.get(name)
+        return None if known is None else known.tool.input_schema
+
     def output_of(self, name: str) -> tuple[dict[str, Any] | None, bool]:
         """Return the output schema of a tool that was listed, and whether the program has listed it.
 

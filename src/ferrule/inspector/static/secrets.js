@@ -1,12 +1,12 @@
 // Which values must not be kept or passed on: fields that their schema marks (format "password", writeOnly), and
 // fields whose names people give to secrets. The names are those that recordings mask (ferrule.protocol.secret_forms).
 
-const NAME = /^(?:.*[-_.])?(?:password|passwd|passphrase|secret|token|api_?-?key|apikey|access_?-?key|private_?-?key|credentials?|authorization|cookie)$/i;
+const NAME = /^(?:.*[-_.])?(?:password|passwd|passphrase|pwd|pin|secret|token|api_?-?key|apikey|access_?-?key|private_?-?key|credentials?|authorization|cookie)$/i;
 const NOT_SECRET = /^(?:.*[-_.])?(?:page|next|progress|continuation|sync|max|num|count|input|output)[-_]?tokens?$/i;
 const MAX_DEPTH = 12;
 
 export function isSecretName(name) {
-  const spelled = String(name).replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_");
+  const spelled = String(name).replace(/(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, "_");
   return NAME.test(spelled) && !NOT_SECRET.test(spelled);
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+import ferrule.inspector
+from ferrule.protocol.secret_forms import is_secret_name
 from tests.inspector.conftest import ROOT, WORKSHOP, Dev, developing
 
 TRICKY = 'it\'s "quoted" $(touch pwned) `touch pwned` \\ \u202e\n\'\'\'""" {x} ü'
@@ -151,6 +154,82 @@ def test_secrets_stay_out_of_code(http_url: str, tmp_path: Path) -> None:
         assert numbers
         assert "(not kept)" in kept
         assert secret not in kept
+
+
+VAULT = """
+from typing import Any
+
+from ferrule import MCPServer, Secret
+
+app = MCPServer("vault")
+
+
+@app.tool
+def open_vault(door: str, code: Secret[str], pin: int, options: dict[str, Any]) -> str:
+    return f"{door} {len(code.get_secret_value())} {pin % 10} {sorted(options)} {len(options['api_key'])}"
+"""
+CODE = "it's \\ s3cret"
+
+
+def test_secret_arguments_stay_out_of_code(tmp_path: Path) -> None:
+    """By their schema, by their name, and inside of others; the code has the same result with them."""
+    (tmp_path / "vault.py").write_text(VAULT, encoding="utf-8")
+    arguments = {"door": "left", "code": CODE, "pin": 9431, "options": {"api_key": "k3y-of-it", "fast": True}}
+    with developing("vault.py", cwd=tmp_path) as running:
+        outcome = running.job("open", "call", tool="open_vault", arguments=arguments)
+        assert outcome["state"] == "done"
+        texts = {form: running.call("snippet", job="open", form=form)["text"] for form in ("python", "curl", "test")}
+    for text in texts.values():
+        assert "left" in text
+        for secret in ("s3cret", "9431", "k3y-of-it"):
+            assert secret not in text
+    names = {"ARGUMENT_CODE": CODE, "ARGUMENT_PIN": "9431", "ARGUMENT_API_KEY": "k3y-of-it"}
+    environment = {**os.environ, **names}
+    done = subprocess.run(
+        [sys.executable, "-c", texts["python"]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    assert done.stdout.strip() == f"left {len(CODE)} 1 ['api_key', 'fast'] 9", done.stderr + texts["python"]
+    path = tmp_path / "test_copied.py"
+    path.write_text(texts["test"], encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, str(path)]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**environment, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + texts["test"]
+    # The shell: what it would send, without a server.
+    sent = tmp_path / "sent"
+    script = texts["curl"].replace("curl ", f"printf '%s\\n' >>{sent} ")
+    subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, timeout=60, check=True, env={**environment, "ARGUMENT_CODE": "a b"}
+    )
+    (body,) = [json.loads(line) for line in sent.read_text().splitlines() if '"tools/call"' in line]
+    assert body["params"]["arguments"] == {**arguments, "code": "a b"}
+
+
+def test_the_page_and_the_recordings_know_the_same_names_of_secrets() -> None:
+    """The page cannot import `is_secret_name`; its patterns are read from its source."""
+    source = (Path(ferrule.inspector.__file__).parent / "static" / "secrets.js").read_text(encoding="utf-8")
+    name, other = (re.search(rf"const {each} = /(.*)/i;", source) for each in ("NAME", "NOT_SECRET"))
+    breaks = re.search(r"replace\(/(.*)/g, \"_\"\)", source)
+    assert name is not None
+    assert other is not None
+    assert breaks is not None
+    words = ["password", "pwd", "PIN", "apiKey", "DBPassword", "db.secret", "user_token", "maxTokens", "page-token"]
+    words += ["keyboard", "spin", "token_count", "accessKeyId", "Authorization", "cookies", "credentials", "x-api-key"]
+    for word in words:
+        spelled = re.sub(breaks[1], "_", word)
+        in_page = re.search(name[1], spelled, re.I) is not None and re.search(other[1], spelled, re.I) is None
+        assert in_page == is_secret_name(word), word
 
 
 def _until_caught_up(running: Dev) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Generates code for a call: a Python program, `curl` commands for a shell, a pytest test.
 
-The code runs as it is; it has no placeholders. Secrets are not part of it: the code reads them from environment
-variables, which it names.
+The code runs as it is; it has no placeholders. Secrets, secret arguments included, are not part of it: the code reads
+them from environment variables, which it names. What a test expects is what the server sent, and is not changed.
 
 Values come from servers and tools. They are written as ``repr`` of JSON values in Python and as quoted words in the
 shell, so no value is executed as code.
@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ferrule.inspector.snippets.variables import Variable, Variables
 from ferrule.inspector.target import import_of, shown_path
 from ferrule.inspector.values import decode_any_number
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, NAME_PARAMS, PROTOCOL_VERSION_KEY
+from ferrule.protocol.secret_forms import secret_arguments
 from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.headers import (
     MCP_METHOD_HEADER,
@@ -64,22 +66,36 @@ def write_snippet(
     writers = {"python": _python, "curl": _curl, "test": _test}
     if form not in writers:
         raise ValueError("form is python, curl or test")
-    return writers[form](target, connection, op, params, job)
+    secrets = Variables()
+    given: Any = params.get("arguments")
+    if op in ("call", "task", "prompt") and is_mapping(given):
+        schema = connection.client.tool_metadata.input_schema_of(str(params.get("tool")))
+        secret = frozenset[str]() if schema is None else secret_arguments(schema)
+        params = {**params, "arguments": secrets.in_arguments(given, secret)}
+    elif op == "request":
+        params = {**params, "params": secrets.in_value(params.get("params"))}
+    return writers[form](target, connection, op, params, job, secrets)
 
 
 # -- python -----------------------------------------------------------------------------------------------------------
 
 
 def _python(
-    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget,
+    connection: InspectorConnection,
+    op: str,
+    params: Mapping[str, Any],
+    job: Job | None,
+    secrets: Variables,
 ) -> str:
     imports, where, options = _client(target, connection, job)
     call, show = _python_call(op, params)
+    answers = _answers(job, secrets)
     lines = [
-        *sorted({"import asyncio", *imports}),
+        *sorted({"import asyncio", *imports, *secrets.imports}),
         "",
         f"from ferrule import {'Client, StdioServer' if not target.is_http else 'Client'}",
-        *_answers(job),
+        *answers,
         "",
         "",
         "async def main() -> None:",
@@ -171,10 +187,10 @@ def _process(target: InspectedTarget) -> tuple[str, set[str]]:
     return f"StdioServer({words})", imports
 
 
-def _answers(job: Job | None) -> list[str]:
+def _answers(job: Job | None, secrets: Variables) -> list[str]:
     if job is None or not job.answers:
         return []
-    given = [answer for _, answer in job.answers]
+    given = [secrets.in_value(answer) for _, answer in job.answers]
     return [
         "",
         f"ANSWERS = iter({_literal(given, 0)})",
@@ -213,6 +229,8 @@ def _literal(value: Any, indent: int) -> str:
 
 
 def _on_one_line(value: Any) -> str:
+    if isinstance(value, Variable):
+        return value.python
     if is_mapping(value):
         return "{" + ", ".join(f"{_on_one_line(key)}: {_on_one_line(item)}" for key, item in value.items()) + "}"
     if is_list(value):
@@ -235,7 +253,12 @@ def _indented(lines: list[str], spaces: int) -> list[str]:
 
 
 def _test(
-    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget,
+    connection: InspectorConnection,
+    op: str,
+    params: Mapping[str, Any],
+    job: Job | None,
+    secrets: Variables,
 ) -> str:
     found = import_of(target)
     imports, where, options = _client(target, connection, job)
@@ -244,6 +267,8 @@ def _test(
     if found is not None:  # a test calls it in its own process
         module, where = found
         imports, own = set[str](), [f"from {module} import {where}"]
+    answers = _answers(job, secrets)
+    imports = {*imports, *secrets.imports}
     call, _ = _python_call(op, params)
     name = "".join(character if character.isalnum() else "_" for character in _subject(op, params).lower()).strip("_")
     lines = [
@@ -253,7 +278,7 @@ def _test(
         *own,
         "",
         f"from ferrule import {names}",
-        *_answers(job),
+        *answers,
         "",
         "",
         "@pytest.fixture",
@@ -302,7 +327,12 @@ def _expectations(op: str, job: Job | None) -> list[str]:
 
 
 def _curl(
-    target: InspectedTarget, connection: InspectorConnection, op: str, params: Mapping[str, Any], job: Job | None
+    target: InspectedTarget,
+    connection: InspectorConnection,
+    op: str,
+    params: Mapping[str, Any],
+    job: Job | None,
+    secrets: Variables,
 ) -> str:
     method, sent = _wire_call(op, params)
     url = target.url or _LOCAL_URL
@@ -323,7 +353,8 @@ def _curl(
             headers[MCP_NAME_HEADER] = encode_header_value(subject)
         if op == "call":
             headers |= connection.client.tool_metadata.headers(str(params["tool"]), params.get("arguments"))
-        return "\n".join([*lines, _curl_post(url, headers, credentials, _body(method, sent, 1))]) + "\n"
+        lines.append(_curl_post(url, headers, credentials, _body(method, sent, 1)))
+        return secrets.in_shell("\n".join(lines) + "\n")
     version = session.version
     hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}
     opened = _curl_post(url, {}, credentials, _body("initialize", hello, 1), "--output /dev/null --dump-header -")
@@ -335,7 +366,7 @@ def _curl(
         _curl_post(url, within, [*credentials, session_header], _body("notifications/initialized", None, None)),
         _curl_post(url, within, [*credentials, session_header], _body(method, sent, 2)),
     ]
-    return "\n".join(lines) + "\n"
+    return secrets.in_shell("\n".join(lines) + "\n")
 
 
 def _wire_call(op: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
