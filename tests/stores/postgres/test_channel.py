@@ -240,3 +240,32 @@ async def test_too_many_notifications_are_a_gap(server: PostgresServer, monkeypa
         await found.ready.get()
         await channel.send(b"x")
         assert await found.heard.get() == b"x"
+
+
+class Unreachable(PostgresServer):
+    """A server to which no connection can be made."""
+
+    def __init__(self) -> None:
+        super().__init__("postgresql://127.0.0.1:1/none")
+        self.attempts = asyncio.Semaphore(0)
+
+    async def run(self, call: Any) -> Any:
+        self.attempts.release()
+        raise ConnectionError("no way")
+
+
+async def test_an_unreachable_server_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not five times a second."""
+    monkeypatch.setattr(channel_module, "_RETRY_S", 0)
+    server = Unreachable()
+    with caplog.at_level(logging.DEBUG, "ferrule.stores"):
+        listener = asyncio.create_task(PostgresChannel(server).listen(lambda message: None))
+        for _ in range(5):
+            await server.attempts.acquire()
+        listener.cancel()
+        await asyncio.gather(listener, return_exceptions=True)
+    assert [record.message for record in caplog.records if "no way" in record.message] == [
+        "Messages of other processes cannot be read; trying again: no way"
+    ]

@@ -71,6 +71,7 @@ class PostgresChannel:
                 # Also makes the tables, if this process has not used the store yet.
                 await self._server.run(_nothing)
                 connection = await self._server.connect()
+                is_away = False
                 try:
                     with self._server.errors():
                         await self._follow(connection, reader, on_ready)
@@ -79,6 +80,7 @@ class PostgresChannel:
             except OSError as error:
                 if not is_away:  # once, and not at each attempt
                     logger.debug("Messages of other processes cannot be read; trying again: %s", error)
+                is_away = True
             await asyncio.sleep(_RETRY_S)
 
     async def _follow(self, connection: Any, reader: _Reader, on_ready: Callable[[], None] | None) -> None:
