@@ -93,6 +93,7 @@ class KeySource:
         self._tried_at: float | None = None
         self._has_failed = False
         self._fetching: anyio.Event | None = None
+        self._outcomes: int = 0
 
     async def find(self, algorithm: str, kid: str | None) -> list[VerifyingKey]:
         """Return the keys for this algorithm and key id; several only if the token names no id.
@@ -144,7 +145,7 @@ class KeySource:
         return found
 
     async def _refresh(self, *, is_forced: bool) -> None:
-        """Fetch the keys. Tasks that call this during a fetch wait for the same fetch.
+        """Fetch the keys. Tasks that call this during a fetch wait for it; if it is cancelled, one of them fetches.
 
         Args:
             is_forced: fetch even within ``min_interval_s`` of the last attempt.
@@ -152,9 +153,11 @@ class KeySource:
         Raises:
             VerifierUnavailable: the fetch failed and the cached keys are too old.
         """
-        if self._fetching is not None:
+        outcomes = self._outcomes
+        while self._fetching is not None:
             await self._fetching.wait()
-            return
+            if self._outcomes != outcomes:  # else it was cancelled
+                return
         now = self._clock()
         if not is_forced and self._tried_at is not None and now - self._tried_at < self._min_interval_s:
             return
@@ -165,8 +168,10 @@ class KeySource:
         self._tried_at = now
         try:
             await self._fetch_keys()
+            self._outcomes += 1
             self._has_failed = False
         except Exception as error:
+            self._outcomes += 1
             self._has_failed = True
             self._uri = self._given_uri  # a discovered URL may have changed: discover it again
             log.warning("The keys of %s cannot be fetched: %s", self._issuer, error)
