@@ -114,6 +114,14 @@ async def test_unknown_owners_and_arguments_are_invalid_params(app, argument, re
         await complete(app, argument, "", ref)
 
 
+async def test_an_unknown_argument_is_named_in_short(app):
+    """As other unknown names."""
+    with pytest.raises(InvalidParams) as caught:
+        await complete(app, "x" * 100_000, "")
+    assert "has no argument 'xxx" in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
 async def test_the_capability_is_there_only_when_something_completes():
     """What is advertised is answered; the first revision has no such capability."""
     app = MCPServer("x")

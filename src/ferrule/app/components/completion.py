@@ -115,7 +115,7 @@ class CompletionSet:
         name = ctx.params.argument.name
         parameter = next((part for part in component.spec.finish().parameters if part.name == name), None)
         if parameter is None:
-            raise InvalidParams(f"{owner} has no argument {name!r}")
+            raise InvalidParams(f"{owner} has no argument {shown_name(name)!r}")
         if component.guard is not None:  # values of a protected component are as secret as the component
             context = ctx.params.context
             filled: Mapping[str, Any] = {} if context is None else context.arguments or {}
