@@ -101,6 +101,36 @@ def test_a_kind_of_result_that_no_extension_has_is_a_fault_of_the_handler(kind: 
         finished(LATEST_MODERN_VERSION, "tools/call", result)
 
 
+class Unshowable(dict[str, Any]):
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+
+def nested(levels: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"resultType": "zzz", "content": "x" * 1_000_000}, "{'resultType': 'zzz', 'content': 'xxx"),
+        ({"resultType": "zzz", "content": nested(5_000)}, "a dict without a repr: RecursionError"),
+        (Unshowable(resultType="zzz"), "a Unshowable without a repr: ValueError"),
+    ],
+)
+def test_a_result_that_cannot_be_sent_is_logged_in_short(
+    result: Any, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client may have chosen how large it is; that it cannot be shown changes nothing of the error."""
+    with pytest.raises(InternalError):
+        finished(LATEST_MODERN_VERSION, "tools/call", result)
+    assert f"it was {shown}" in caplog.text
+    assert len(caplog.text) < 2_500
+
+
 @pytest.mark.parametrize("as_struct", [True, False])
 def test_a_result_type_of_an_extension_needs_a_client_that_declares_the_extension(as_struct: bool) -> None:
     """Another client could do nothing with it."""

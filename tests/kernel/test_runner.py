@@ -36,6 +36,24 @@ async def test_options_that_a_connection_has_already_are_kept() -> None:
     assert found["instructions"] == "A."
 
 
+async def test_the_method_of_a_notification_that_fails_is_one_short_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The client chose it: it can write no lines of its own into the log."""
+
+    async def fail(ctx: ServerRequestContext[Any], call_next: CallNext) -> Any:
+        if ctx.method.startswith("x/"):
+            raise ValueError("in the middleware")
+        return await call_next(ctx)
+
+    async with serving(Server("s", middleware=[fail])) as peer:
+        await handshake(peer)
+        peer.send(note("x/a\nERROR all is lost"), note("x/" + "b" * 100_000))
+        assert await peer.result(request(1, "ping")) == {}
+    said = [record.getMessage() for record in caplog.records if "The handling of" in record.getMessage()]
+    assert said[0] == "The handling of x/a\\nERROR all is lost failed"
+    assert len(said) == 2
+    assert len(said[1]) < 300
+
+
 async def test_a_notification_reaches_its_handler_and_any_other_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     """Known but unhandled, unknown, and malformed ones: the connection continues."""
     heard: list[Any] = []

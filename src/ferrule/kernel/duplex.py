@@ -592,7 +592,7 @@ class JSONRPCDispatcher:
         try:
             await run_interruptible(inbound.awaitable, inbound)  # type: ignore[arg-type]
         except BaseException as error:
-            logger.error("The handling of %s failed", method, exc_info=failure_of(error, inbound))
+            logger.error("The handling of %s failed", shown_text(method), exc_info=failure_of(error, inbound))
         finally:
             inbound.interruption = None
             self._notifying.discard(inbound)

@@ -30,6 +30,9 @@ __all__ = ["bad_result", "check_result", "finish_result"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_SHOWN_CHARS: Final = 2_000
+"""Maximum length of a result in the log; the client may have chosen its size, and a proxied server the whole of it."""
+
 _NO_META: Final[Mapping[str, Any]] = {}
 
 _projections: dict[tuple[Revision, type[Any]], Callable[[Any], Any] | None] = {}
@@ -183,6 +186,12 @@ def _check_interim(server: Server[Any], connection: Connection, method: str, kin
 
 
 def bad_result(method: str, why: str, result: Any) -> InternalError:
-    """Log a result that cannot be sent, with its value; return the error to raise, which contains no details."""
-    logger.error("The result of %s cannot be sent: %s; it was %r", method, why, result)
+    """Log a result that cannot be sent, with its beginning; return the error to raise, which contains no details."""
+    try:
+        shown = repr(result)
+    except Exception as error:  # of its own class, or it is nested too deeply
+        shown = f"a {type(result).__name__} without a repr: {type(error).__name__}"
+    if len(shown) > _MAX_SHOWN_CHARS:
+        shown = f"{shown[:_MAX_SHOWN_CHARS]}…"
+    logger.error("The result of %s cannot be sent: %s; it was %s", method, why, shown)
     return InternalError()

@@ -30,6 +30,7 @@ from ferrule.kernel.serving.request_steps import (
 )
 from ferrule.kernel.session import ServerSession
 from ferrule.wire.codec import to_builtins
+from ferrule.wire.jsonrpc import shown_text
 from ferrule.wire.revisions import read_params
 
 __all__ = ["ServerRunner", "with_forwarding"]
@@ -122,7 +123,7 @@ class ServerRunner(Generic[LifespanT]):
         try:
             await self.server.chain(innermost)(ctx)
         except BaseException as error:
-            logger.error("The handling of %s failed", ctx.method, exc_info=ctx.session.failure_of(error))
+            logger.error("The handling of %s failed", shown_text(ctx.method), exc_info=ctx.session.failure_of(error))
 
     def _context(
         self, dctx: DispatchContext, method: str, params: Mapping[str, Any] | None
