@@ -132,6 +132,23 @@ def test_what_passed_is_remembered_within_a_bound() -> None:
     assert len(policy.known_pairs) == 512
 
 
+@pytest.mark.parametrize(
+    ("peer", "is_trusted"),
+    [
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("::ffff:11.1.2.3", False),
+        ("::a01:203", False),
+        ("2001:db8::1", True),
+        ("2001:db9::1", False),
+        ("unix", False),
+    ],
+)
+def test_a_proxy_is_known_by_its_ipv4_address_on_a_socket_for_both_families(peer: str, is_trusted: bool) -> None:
+    policy = SecurityPolicy(trusted_proxies=["10.0.0.0/8", "2001:db8::/32"])
+    assert policy.trusts((peer, 5)) is is_trusted
+
+
 def test_forwarded_headers_count_only_from_trusted_proxies() -> None:
     """Any client can send X-Forwarded-Host."""
     policy = SecurityPolicy(allowed_hosts=["mcp.example.com"], trusted_proxies=["10.0.0.0/8", "::1"])

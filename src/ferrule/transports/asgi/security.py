@@ -178,7 +178,9 @@ class SecurityPolicy:
             peer = ipaddress.ip_address(address)  # type: ignore[arg-type]
         except ValueError:
             return False
-        return any(peer in network for network in self._proxies)
+        # So a socket for both families shows a peer with IPv4: ::ffff:10.0.0.1 (RFC 4291, section 2.5.5.2).
+        inner = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
+        return any(peer in network or (inner is not None and inner in network) for network in self._proxies)
 
     def effective_host(self, headers: Mapping[str, str], client: Iterable[Any] | None) -> str | None:
         """Return the host of the client's request: forwarded by a trusted proxy, else the ``Host`` header."""
