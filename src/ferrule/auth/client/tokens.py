@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, quote
 from ferrule.auth.errors import AuthError, TokenRequestFailed
 from ferrule.auth.http import AuthRequest, AuthResponse, Flow, form_body
 from ferrule.auth.urls import HostClass, UrlPolicy
-from ferrule.wire.codec import decode, encode_str
-from ferrule.wire.faults import DecodeError
+from ferrule.wire.codec import convert, decode, encode_str
+from ferrule.wire.faults import ConvertError, DecodeError
 
 __all__ = ["ClientIdentity", "TokenEndpoint", "TokenMethod", "TokenSet", "choose_method", "request_token"]
 
@@ -69,16 +69,12 @@ class ClientIdentity:
     def from_json(cls, text: str | None) -> ClientIdentity | None:
         """Return the identity from the result of `to_json`; ``None`` for any other text."""
         found = _object(text)
-        if found is None or not isinstance(found.get("client_id"), str) or found.get("method") not in METHODS:
+        if found is None or "method" not in found:
             return None
-        return cls(
-            found["client_id"],
-            found.get("client_secret"),
-            cast("TokenMethod", found["method"]),
-            redirect_uri=found.get("redirect_uri"),
-            secret_expires_at=float(found.get("secret_expires_at") or 0),
-            source=found.get("source", "registered"),
-        )
+        try:
+            return convert({"source": "registered", **found, "private_key": None}, cls)
+        except ConvertError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +133,17 @@ class TokenSet:
     def from_json(cls, text: str | None) -> TokenSet | None:
         """Return the tokens from the result of `to_json`; ``None`` for any other text."""
         found = _object(text)
-        if found is None:
-            return None
-        identity = ClientIdentity.from_json(found.pop("identity", None))
-        requested = found.pop("requested", None)
-        if identity is None:
+        identity = None if found is None else ClientIdentity.from_json(found.get("identity"))
+        if found is None or identity is None:
             return None
         try:
-            return cls(identity=identity, requested=None if requested is None else tuple(requested), **found)
-        except TypeError:
+            return replace(convert({**found, "identity": {"client_id": ""}}, cls), identity=identity)
+        except ConvertError:
             return None
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
-    if text is None:
+def _object(text: Any) -> dict[str, Any] | None:
+    if not isinstance(text, str):
         return None
     try:
         found = decode(text)
