@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule import Client, Context, MCPServer
@@ -136,6 +137,29 @@ async def test_timings_have_the_outcome_of_each_request():
         TimingOf("tools/call", "nothing", 0.25, "-32602"),
         TimingOf("tools/call", "asks", 0.25, "-32021"),
     ]
+
+
+async def test_a_report_that_fails_changes_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither its result, nor its error, nor its cancellation; the log says why there is no report."""
+
+    def report(timing: TimingOf) -> None:
+        raise ValueError(timing.outcome)
+
+    app = served(Timing(report))
+
+    @app.tool
+    async def waits() -> None:
+        await anyio.sleep_forever()
+
+    assert (await call(app, "work")) is not None
+    with pytest.raises(InvalidParams):
+        await call(app, "nothing")
+    with anyio.move_on_after(0.05) as scope:
+        await call(app, "waits")
+    assert scope.cancelled_caught
+    async with Client(app) as client:  # also where plain calls take the fast path
+        assert not (await client.call_tool("work")).is_error
+    assert caplog.text.count("could not be reported") >= 4
 
 
 async def test_the_log_has_one_line_without_arguments(caplog: pytest.LogCaptureFixture):

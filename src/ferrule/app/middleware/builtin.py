@@ -41,6 +41,8 @@ __all__ = [
     "sender_of",
 ]
 
+logger = logging.getLogger("ferrule.app")
+
 RATE_LIMITED_CODE: Final = 429
 """An application's code, outside the range that JSON-RPC and the specification reserve (2026-07-28, "Overview")."""
 
@@ -216,7 +218,7 @@ class Timing(FastMiddleware):
     """Calls ``report`` with the duration and the outcome of each request.
 
     Args:
-        report: called after each request; must not block.
+        report: called after each request; must not block. What it raises is logged.
         clock: returns seconds; for tests.
     """
 
@@ -233,7 +235,7 @@ class Timing(FastMiddleware):
 
     def leave_fast(self, call: PlainCall, kept: float) -> None:
         """Report a call whose function has returned a plain value."""
-        self._report(TimingOf(PLAIN_METHOD, call.name, self._clock() - kept, "ok"))
+        self._tell(TimingOf(PLAIN_METHOD, call.name, self._clock() - kept, "ok"))
 
     async def resume_fast(self, ctx: Context, call_next: CallNext, kept: float) -> Any:
         """Serve and report a request that began at the time ``kept``; return its result."""
@@ -246,7 +248,13 @@ class Timing(FastMiddleware):
         return result
 
     def _report_timing(self, ctx: Context, started: float, outcome: str) -> None:
-        self._report(TimingOf(ctx.method, name_of(ctx), self._clock() - started, outcome))
+        self._tell(TimingOf(ctx.method, name_of(ctx), self._clock() - started, outcome))
+
+    def _tell(self, timing: TimingOf) -> None:
+        try:
+            self._report(timing)
+        except Exception:
+            logger.exception("The duration of a request could not be reported")
 
 
 class LogRequests(Timing):
