@@ -5,9 +5,9 @@ runs the flows with the client's own HTTP. Tokens are sent to the origin they we
 
 Concurrency: the first task that finds a token expired or refused does the work, and the other tasks of this client wait
 for it; if its task is cancelled, the next one takes over. No lock is held during a request to the MCP server, so a GET
-stream that stays open for hours blocks no other request. A token request that was sent is always completed and stored,
-even if its task is cancelled: a rotated refresh token must not be lost. Between processes the storage's lock is used;
-the process that gets it second finds the new tokens in the storage.
+stream that stays open for hours blocks no other request. A refresh that was sent is always completed and its tokens are
+stored, even if its task is cancelled: a rotated refresh token must not be lost. A sign-in ends with its task. Between
+processes the storage's lock is used; the process that gets it second finds the new tokens in the storage.
 """
 
 from __future__ import annotations
