@@ -114,6 +114,12 @@ async def test_unknown_owners_and_arguments_are_invalid_params(app, argument, re
         await complete(app, argument, "", ref)
 
 
+async def test_one_value_may_be_returned_as_text(app):
+    """It is not taken for a list of its letters."""
+    app.complete("quote", "city")(lambda typed: "Rome")
+    assert (await complete(app, "city", "R"))["values"] == ["Rome"]
+
+
 async def test_an_unknown_argument_is_named_in_short(app):
     """As other unknown names."""
     with pytest.raises(InvalidParams) as caught:

@@ -37,6 +37,19 @@ async def test_a_dependency_is_hidden_and_filled_in(app):
     assert refused["isError"] is True
 
 
+async def test_a_function_may_return_the_coroutine_of_another(app):
+    """As a tool may: what it returns is awaited."""
+
+    async def connect() -> str:
+        return "db"
+
+    @app.tool
+    async def show(db: str = Depends(lambda: connect())) -> str:
+        return db
+
+    assert text_of(await call(app, "show")) == "db"
+
+
 async def test_every_kind_nested_and_once_per_call(app):
     """What two dependencies share is made once per call, and again for the next call."""
     made: list[str] = []

@@ -165,6 +165,8 @@ class CompletionSet:
         value = await call_function(completer, arguments, ctx, self._threads)
         if isinstance(value, Completion):
             return value if len(value.values) <= MAX_VALUES else _bounded(value.values, value.total)
+        if isinstance(value, str):  # one value, and not its letters
+            value = [value]
         return _bounded([str(item) for item in cast("Iterable[Any]", value or ())])
 
 

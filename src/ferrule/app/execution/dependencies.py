@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from msgspec import Struct
@@ -131,6 +132,8 @@ class _Plan:
                 value = await step.call(**kwargs)
             elif kind == "sync":
                 value = step.call(**kwargs)
+                if type(value) is CoroutineType:  # a plain function that wraps an async one
+                    value = await cast("Awaitable[Any]", value)
             elif kind == "generator":
                 value = cast("AsyncExitStack", stack).enter_context(step.call(**kwargs))
             else:
