@@ -129,3 +129,11 @@ async def test_the_oldest_states_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     for number in range(3):
         await passed_out(states, f"state {number}")
     assert [states.has(request(f"state {number}", "ada")) for number in range(3)] == [False, True, True]
+
+
+async def test_a_state_that_is_passed_out_again_is_as_new_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_states, "MAX_PASSED", 2)
+    states = PassedStates()
+    for state in ("first", "second", "first", "third"):
+        await passed_out(states, state)
+    assert [states.has(request(state, "ada")) for state in ("first", "second", "third")] == [True, False, True]

@@ -45,7 +45,9 @@ class PassedStates:
         result = await call_next(ctx)
         state = _state_of(result)
         if state is not None:
-            self._digests[_digest(ctx, state)] = None
+            digest = _digest(ctx, state)
+            self._digests.pop(digest, None)  # one that is passed out again is as new as any
+            self._digests[digest] = None
             if len(self._digests) > MAX_PASSED:
                 del self._digests[next(iter(self._digests))]
         return result
