@@ -113,7 +113,7 @@ class Client:
         reset_on_progress: progress restarts ``timeout_s``.
         connect_timeout_s: maximum time of each step of connecting, in seconds. probe_timeout_s: maximum time of the
             probe for the modern era, in seconds; ``None``: the transport's default.
-        max_rounds: maximum number of rounds of questions in one call; 0: raise `InputRequiredError` instead.
+        max_rounds: maximum number of rounds of questions in one call or task; 0: raise `InputRequiredError` instead.
         raise_on_error: failed tools raise `ToolFailed`.
         pins: a file of ``ferrule snapshot``, or its content: tools that differ from it, or that it does not have, are
             left out of lists, and calls of them raise `DefinitionChanged`.

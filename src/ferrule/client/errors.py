@@ -85,7 +85,8 @@ class InputRequiredError(LocalError):
     """The server asks for input, and this client is configured not to answer (``max_rounds=0``).
 
     Attributes:
-        result: the raw `InputRequiredResult` as JSON. Call again with ``input_responses`` and ``request_state``.
+        result: the raw `InputRequiredResult` as JSON. Call again with ``input_responses`` and ``request_state``. For a
+            task it is the task, and `TaskHandle.answer` sends the answers.
     """
 
     def __init__(self, method: str, result: dict[str, Any]) -> None:

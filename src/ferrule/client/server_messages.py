@@ -82,6 +82,7 @@ class ProgramHooks(ServerHooks):
     Attributes:
         result_types: ``resultType`` → the function that returns a final result for it.
         requests: the handlers of the server's requests that extensions define, by method.
+        max_rounds: maximum number of rounds of questions in one call or task; 0 for none.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -96,7 +97,7 @@ class ProgramHooks(ServerHooks):
         )
         self.requests = self._questions.of_extensions
         self._extensions = declared_settings(settings.extensions)
-        self._max_rounds = settings.max_rounds
+        self.max_rounds = settings.max_rounds
         self._label: Callable[[], str] = str
         self._session_now: Callable[[], Session | None] = lambda: None
 
@@ -141,7 +142,7 @@ class ProgramHooks(ServerHooks):
         if not is_input_required(result):
             return result
         return await run_rounds(
-            call.method, call.params, result, call.send, self.answer_question, max_rounds=self._max_rounds
+            call.method, call.params, result, call.send, self.answer_question, max_rounds=self.max_rounds
         )
 
     async def answer_question(self, key: str, method: str, params: Mapping[str, Any] | None) -> Any:

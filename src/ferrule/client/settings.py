@@ -251,7 +251,7 @@ class ClientSettings:
         client_info: name and version of the program; ``None``: Ferrule's.
         extensions: the extensions to declare.
         timeouts, http, handlers, cache: see `Timeouts`, `HttpSettings`, `Handlers` and `CacheSettings`.
-        max_rounds: maximum number of rounds of questions in one call.
+        max_rounds: maximum number of rounds of questions in one call or task; 0 for none.
         restart: open a new session for a call after the last one has ended.
         prior_discover: another client's ``discovered``; ``None``: send ``server/discover``.
         fast_path: send plain calls of tools by a shorter path with the same results.

@@ -10,6 +10,7 @@ import pytest
 from ferrule import Client, Context, MCPError, MCPServer
 from ferrule import Server as LowLevelServer
 from ferrule.client.calls.tasks import TASKS_EXTENSION, TaskCancelled
+from ferrule.client.errors import InputRequiredError, TooManyRounds
 from ferrule.extensions.tasks import Tasks, current_task_id
 from ferrule.protocol.errors import MethodNotFound, RemoteError
 
@@ -264,3 +265,45 @@ async def test_the_times_of_a_task_are_bounded(named: dict[str, Any], ttl_s: flo
     async with Client(server, mode="2025-11-25") as client:
         state = await client.task("t").status()
     assert (state.ttl_s, state.poll_interval_s) == (ttl_s, poll_s)
+
+
+def server_that_asks_on() -> tuple[LowLevelServer[Any], list[Any]]:
+    """Return a server whose task has a new question at each poll, and the list of the answers that it gets."""
+    server: LowLevelServer[Any] = LowLevelServer("tasks")
+    answers: list[Any] = []
+
+    async def get(ctx: Any) -> Any:
+        question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+        status = "cancelled" if len(answers) == 20 else "input_required"  # so that the test ends, too, if no bound does
+        task = {"taskId": "t", "status": status, "createdAt": "x", "lastUpdatedAt": "x"}
+        return {**task, "inputRequests": {f"k{len(answers)}": question}}
+
+    async def update(ctx: Any) -> Any:
+        answers.append(ctx.params["inputResponses"])
+        return {}
+
+    server.add_extension(TASKS_EXTENSION)
+    server.add_request_handler("tasks/get", get, params_type=dict, extension=TASKS_EXTENSION, trusted=True)
+    server.add_request_handler("tasks/update", update, params_type=dict, extension=TASKS_EXTENSION, trusted=True)
+    return server, answers
+
+
+async def test_the_rounds_of_questions_of_a_task_are_bounded() -> None:
+    """A server may put a new question into each poll; a client may not answer for ever, as with a call."""
+    server, answers = server_that_asks_on()
+    async with Client(server, mode="2026-07-28", elicitation_handler=answer, max_rounds=3) as client:
+        handle = client.task("t")
+        for _ in range(2):  # the bound is the task's: a second wait begins no new count
+            with pytest.raises(TooManyRounds, match="after 3 rounds"):
+                await handle.result(timeout_s=10)
+        assert [key for answered in answers for key in answered] == ["k0", "k1", "k2"]
+
+
+async def test_a_client_without_rounds_gets_the_questions_of_a_task_as_data() -> None:
+    """The same setting, and the same error, as with a call."""
+    server, answers = server_that_asks_on()
+    async with Client(server, mode="2026-07-28", elicitation_handler=answer, max_rounds=0) as client:
+        with pytest.raises(InputRequiredError, match="The task t needs input: k0") as asked:
+            await client.task("t").result(timeout_s=10)
+        assert (asked.value.result["taskId"], list(asked.value.result["inputRequests"])) == ("t", ["k0"])
+        assert not answers

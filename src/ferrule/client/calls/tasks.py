@@ -23,7 +23,7 @@ from ferrule.client.calls.request_sender import NOT_GIVEN, RequestSender, Unfini
 from ferrule.client.calls.results import ToolCallResult
 from ferrule.client.calls.subscriptions import Subscription, SubscriptionSet
 from ferrule.client.concurrent import gather
-from ferrule.client.errors import BadServerResponse
+from ferrule.client.errors import BadServerResponse, InputRequiredError, TooManyRounds
 from ferrule.protocol.errors import ConnectionClosed, LocalError, RemoteError
 from ferrule.protocol.inbound import CLIENT_CAPABILITIES_KEY
 from ferrule.transports.http.backend import HttpConnectFailed
@@ -149,6 +149,7 @@ class TaskHandle:
         self._finished = finished
         self._result_type = result_type
         self._answered: set[str] = set()
+        self._rounds = 0
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.task_id!r}, {self.tool!r})"
@@ -175,6 +176,8 @@ class TaskHandle:
             TaskCancelled: the task was cancelled.
             RemoteError: the task failed or expired.
             InputNotProvided: the task asks a question that this client cannot answer.
+            InputRequiredError: the task asks a question, and the client's ``max_rounds`` is 0; `answer` answers it.
+            TooManyRounds: the task asks again after ``max_rounds`` rounds; it stays as it is at the server.
         """
         if self._finished is not None:
             return self._finished
@@ -264,6 +267,12 @@ class TaskHandle:
         }
         if not open_:
             return False
+        # Else a server could put a new question into each poll, for ever.
+        if self._rounds >= (most := self.calls.max_rounds):
+            if not most:
+                raise InputRequiredError(f"The task {self.task_id}", dict(raw))
+            raise TooManyRounds(f"The task {self.task_id} still asks for input after {most} rounds")
+        self._rounds += 1
 
         async def one(key: str, asked: Mapping[str, Any]) -> Any:
             return await self.calls.answer_question(key, str(asked.get("method")), asked.get("params"))
@@ -385,6 +394,11 @@ class TaskCalls:
             ConnectionClosed: there is none.
         """
         return self._requests.sessions.required()
+
+    @property
+    def max_rounds(self) -> int:
+        """Maximum number of rounds of questions of one task that are answered; 0 for none."""
+        return self._hooks.max_rounds
 
     async def start(
         self,
