@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ferrule.client.calls.notifications import MAX_WAITING, NotificationQueue
+from ferrule.client.calls.notifications import MAX_WAITING, MAX_WAITING_BYTES, NotificationQueue
 
 
 class _Tasks:
@@ -82,3 +82,29 @@ async def test_beyond_the_bound_the_oldest_are_dropped() -> None:
         queue.put(seen.append, number)
     await tasks.started.pop()
     assert seen == list(range(10, MAX_WAITING + 10))
+
+
+@pytest.mark.anyio
+async def test_beyond_the_bound_of_bytes_the_oldest_are_dropped() -> None:
+    """Few large notifications fill the memory as well as many small ones; the newest is kept, however large."""
+    tasks, seen = _Tasks(), list[Any]()
+
+    async def slow() -> None:
+        pass
+
+    def put(queue: NotificationQueue, number: int, size: int) -> None:
+        queue.put(lambda method, params: seen.append(params["number"]), "x", {"number": number, "data": "x" * size})
+
+    queue = NotificationQueue(tasks.start)
+    for _ in range(2):  # what was handled no longer counts
+        queue.put(slow)
+        for number in range(10):
+            put(queue, number, MAX_WAITING_BYTES // 4)
+        await tasks.started.pop()
+        assert seen == [7, 8, 9]
+        seen.clear()
+    queue.put(slow)
+    put(queue, 1, 1)
+    put(queue, 2, MAX_WAITING_BYTES)
+    await tasks.started.pop()
+    assert seen == [2]
