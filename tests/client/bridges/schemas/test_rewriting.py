@@ -230,3 +230,115 @@ def test_a_hostile_schema_stays_small(dialect: Dialect) -> None:
         except SchemaNotExpressible:
             continue
         assert sum(1 for _ in nodes(made)) <= 5 * MAX_NODES
+
+
+def test_names_of_properties_come_back_at_each_level_of_a_recursive_type() -> None:
+    """The plan of a union inside a type refers to that type, whose own plan is not complete at that time."""
+    inner = {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}
+    node = {"type": "object", "properties": {"a b": {"type": "string"}, "next": inner}}
+    schema = {"type": "object", "$defs": {"Node": node}, "properties": {"root": {"$ref": "#/$defs/Node"}}}
+    made, plan = rewritten(schema, ANTHROPIC)
+    (new,) = [name for name in made["properties"]["root"]["properties"] if name != "next"]
+    given: Any = {new: "x"}
+    wanted: Any = {"a b": "x"}
+    for _ in range(5):
+        given, wanted = {new: "x", "next": given}, {"a b": "x", "next": wanted}
+    assert plan.restored({"root": given}) == {"root": wanted}
+
+
+@BY_DIALECT
+def test_a_long_chain_of_references_is_written(dialect: Dialect) -> None:
+    """After many other properties each reference stays one; following each inside the other would overflow."""
+    chain = {f"c{n}": {"type": "object", "properties": {"x": {"$ref": f"#/$defs/c{n + 1}"}}} for n in range(1000)}
+    rest = {f"p{n}": {"type": "string"} for n in range(MAX_NODES + 1)}
+    schema = {"type": "object", "$defs": chain, "properties": {**rest, "z": {"$ref": "#/$defs/c0"}}}
+    try:
+        made, _ = rewritten(schema, dialect)
+    except SchemaNotExpressible:
+        assert dialect.closed
+    else:
+        assert made["properties"].keys() == schema["properties"].keys()
+        assert sum(1 for _ in nodes(made)) <= 5 * MAX_NODES
+
+
+def test_a_reference_beyond_the_limit_keeps_the_type_of_its_target() -> None:
+    """Text would be refused where only an object is allowed."""
+    targets = {"Text": {"type": "string"}, "Either": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
+    rest = {f"p{n}": {"type": "string"} for n in range(MAX_NODES + 1)}
+    properties = {**rest, "t": {"$ref": "#/$defs/Text"}, "e": {"$ref": "#/$defs/Either"}}
+    made, _ = rewritten({"type": "object", "$defs": targets, "properties": properties}, GEMINI)
+    assert (made["properties"]["t"], made["properties"]["e"]) == ({"type": "string"}, {})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"prefixItems": [{}], "properties": {"x": {"$ref": "#/prefixItems/" + "1" * 5000}}},
+        {"anyOf": [{"properties": {"x": {"anyOf": 5}}}, {"properties": {"x": {"type": "string"}}}]},
+    ],
+    ids=["reference to a huge index", "union that is a number"],
+)
+@BY_DIALECT
+def test_a_mistake_in_a_schema_does_not_hide_the_tools(schema: dict[str, Any], dialect: Dialect) -> None:
+    """One schema that raises would leave the program without any tool."""
+    try:
+        made, _ = rewritten({"type": "object", **schema}, dialect)
+    except SchemaNotExpressible:
+        assert dialect.closed
+    else:
+        assert "x" in made["properties"]
+
+
+class _Counted(str):
+    """A text that counts with how many others it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+_MANY = 500
+_TEXTS = [_Counted(f"t{n}") for n in range(_MANY)]
+_OBJECTS = [{"type": "object", "properties": {"x": {"pattern": text}}, "required": [text]} for text in _TEXTS]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"x": {"enum": _TEXTS}}},
+        {"properties": {"x": {"enum": [[text] for text in _TEXTS]}}},
+        {"properties": {"x": {"anyOf": [{"type": "string", "pattern": text} for text in _TEXTS]}}},
+        {"properties": {"x": {"allOf": [{"enum": _TEXTS}, {"enum": _TEXTS[::-1]}]}}},
+        {"properties": {"x": {"allOf": _OBJECTS}}},
+        {"anyOf": _OBJECTS},
+        {"properties": {text: {"type": "string"} for text in _TEXTS}, "required": _TEXTS[::-1]},
+    ],
+    ids=["set", "set of arrays", "union", "two sets", "all of", "union of objects", "properties"],
+)
+@BY_DIALECT
+def test_each_part_is_compared_with_few_others(schema: dict[str, Any], dialect: Dialect) -> None:
+    """Comparing each value with each other one takes minutes for a set of 20,000, and stops the event loop."""
+    _Counted.compared = 0
+    try:
+        made, _ = rewritten({"type": "object", **schema}, dialect)
+        excess(made, dialect)
+    except SchemaNotExpressible:
+        assert dialect.closed
+    assert _Counted.compared <= 40 * _MANY
+
+
+def test_references_to_large_sets_and_unions_do_not_multiply_the_work() -> None:
+    """They stay references, or the tool is given without strict mode."""
+    values = [f"v{n}" for n in range(2000)]
+    properties = {f"p{n}": {"$ref": "#/$defs/a"} for n in range(1000)}
+    schema: dict[str, Any] = {"type": "object", "$defs": {"a": {"enum": values}}, "properties": properties}
+    made, _ = rewritten(schema, ANTHROPIC)
+    assert sum(len(node.get("enum", ())) for _, node in nodes(made)) <= 20 * MAX_NODES
+    union = {"anyOf": [{"const": value} for value in values[:200]]}
+    with pytest.raises(SchemaNotExpressible, match="too large"):
+        rewritten({**schema, "$defs": {"a": union}}, OPENAI_STRICT)

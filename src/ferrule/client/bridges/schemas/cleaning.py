@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from ferrule.wire.codec import canonical
 from ferrule.wire.json_types import is_list, is_object
 
-__all__ = ["JSON_TYPES", "Schema", "cleaned", "type_of"]
+__all__ = ["JSON_TYPES", "Schema", "cleaned", "type_of", "value_key"]
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -71,6 +72,11 @@ def type_of(value: Any) -> str:
     if isinstance(value, float):
         return "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def value_key(value: Any) -> Any:
+    """Return a key that equal JSON values share; ``1`` and ``1.0`` are equal, ``1`` and ``true`` are not."""
+    return canonical(value) if isinstance(value, list | dict) else (isinstance(value, bool), value)
 
 
 def _types(made: Schema) -> None:

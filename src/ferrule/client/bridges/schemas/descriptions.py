@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from ferrule.client.bridges.schemas.cleaning import Schema, type_of
+from ferrule.client.bridges.schemas.cleaning import Schema, type_of, value_key
 from ferrule.client.bridges.schemas.dialects import Dialect
 from ferrule.wire.json_types import is_list
 
@@ -107,10 +107,10 @@ def enum_nodes(node: Schema, dialect: Dialect) -> list[Schema] | None:
         The branches of the union; ``None`` if the node is complete.
     """
     given: Any = node.pop("enum")
-    values: list[Any] = []
+    different: dict[Any, Any] = {}
     for value in given:
-        if not any(value == each and type(value) is type(each) for each in values):
-            values.append(value)
+        different.setdefault((type(value), value_key(value)), value)
+    values = list(different.values())
     allowed: Any = node.get("type")
     if allowed is not None:
         kinds = set(allowed if is_list(allowed) else [allowed])

@@ -56,7 +56,8 @@ def _count(node: Any, depth: int, found: Sizes) -> None:
     properties: Any = node.get("properties")
     if is_object(properties):
         found.properties += len(properties)
-        found.optional += sum(name not in node.get("required", ()) for name in properties)
+        required = set(node.get("required", ()))
+        found.optional += sum(name not in required for name in properties)
         for name, part in properties.items():
             found.chars += len(name)
             _count(part, depth + 1, found)

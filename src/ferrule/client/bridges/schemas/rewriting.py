@@ -13,7 +13,7 @@ import re
 from typing import Any, Final
 
 from ferrule.client.bridges.names import fitting_names
-from ferrule.client.bridges.schemas.cleaning import Schema, cleaned
+from ferrule.client.bridges.schemas.cleaning import Schema, cleaned, value_key
 from ferrule.client.bridges.schemas.descriptions import enum_nodes, typed_nodes, with_null, with_rest_described
 from ferrule.client.bridges.schemas.dialects import Dialect
 from ferrule.client.bridges.schemas.flattening import is_objects, merged, one_object, resolved
@@ -27,6 +27,7 @@ MAX_NODES: Final = 4000
 MAX_DEPTH: Final = 64
 """Maximum depth of a schema; what is deeper becomes "any value"."""
 _MAX_TOTAL = 4 * MAX_NODES
+_VALUES_PER_NODE = 16
 
 _SIMPLE_TYPES: Final = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 _ANY_ARRAY: Final[Schema] = {"type": "array", "items": {"anyOf": _SIMPLE_TYPES, "nullable": True}}
@@ -62,6 +63,9 @@ class _Rewriter:
         self.names: dict[str, str] = {}
         self.defs: dict[str, Schema] = {}
         self.plans: dict[str, ArgumentPlan] = {}
+        self.unwritten: list[tuple[str, str, Any]] = []
+        self.taken: list[tuple[ArgumentPlan, ArgumentPlan]] = []
+        self.null_checks = 0
 
     def document(self) -> _Made:
         node, seen = self.flat(self.root, ())
@@ -75,7 +79,23 @@ class _Rewriter:
             node.setdefault("additionalProperties", False)  # a tool without arguments
         made, plan = self.node({**node, "type": "object"}, 0, seen)
         made.setdefault("properties", {})
+        self.write_definitions()
+        self.join_plans()
         return ({**made, "$defs": self.defs} if self.defs else made), plan
+
+    def write_definitions(self) -> None:
+        """Write what `again` has referenced; not there, because a chain of references may be longer than the stack."""
+        while self.unwritten:
+            known, name, target = self.unwritten.pop()
+            self.defs[known], plan = self.node(target, 1, (name,))
+            self.taken.append((self.plans[known], plan))
+
+    def join_plans(self) -> None:
+        """Add the plans of branches to those of their unions, now that each plan is complete."""
+        # A union inside a definition may refer to that definition, whose plan the first pass completes.
+        for _ in range(2):
+            for plan, other in self.taken:
+                plan.take(other)
 
     # -- one node -----------------------------------------------------------------------------------------------------
 
@@ -91,6 +111,7 @@ class _Rewriter:
         branches = node.pop("anyOf", None) or node.pop("oneOf", None)
         node.pop("oneOf", None)
         if not branches and "enum" in node:
+            self.nodes += len(node["enum"]) // _VALUES_PER_NODE  # a reference to a large set repeats it
             branches = enum_nodes(node, self.dialect)
         if not branches and is_list(node.get("type")):
             branches = typed_nodes(node, self.dialect)
@@ -130,21 +151,20 @@ class _Rewriter:
             known = self.names.get(name)
             if known is None:
                 stem = re.sub(r"[^A-Za-z0-9_]", "_", name.rpartition("/")[2].strip("#")) or "root"
-                known = stem if stem not in self.defs else f"{stem}_{len(self.names)}"
+                known, number = stem, len(self.names)
+                while known in self.defs:
+                    known, number = f"{stem}_{number}", number + 1
                 self.names[name] = known
                 self.defs[known], self.plans[known] = {}, ArgumentPlan()
-                made, plan = self.node(target, 1, (name,))
-                self.defs[known] = made
-                self.plans[known].take(plan)
+                self.unwritten.append((known, name, target))
             return {"$ref": f"#/$defs/{known}"}, self.plans[known]
         if self.dialect.closed:
             raise SchemaNotExpressible("it contains itself")
         if seen.count(name) < 2 and self.nodes <= self.max_nodes:
             node, seen = self.flat(schema, seen)
             return self.node(node, depth, seen)
-        described = cleaned(target)
-        kind = described.get("type", "object")
-        return self.anything({"type": kind if kind == "array" else "object"}), ArgumentPlan()
+        kind: Any = cleaned(target).get("type")
+        return self.anything({"type": kind} if isinstance(kind, str) else {}), ArgumentPlan()
 
     def anything(self, node: Schema) -> Schema:
         """Return a node for any value, or of a type without further keywords."""
@@ -170,20 +190,24 @@ class _Rewriter:
         if rest:
             branches = [self.joined(rest, branch, seen) for branch in branches]
         made: list[Schema] = []
-        plan = ArgumentPlan()
+        seen_branches: set[Any] = set()
+        plans: list[ArgumentPlan] = []
         has_null = False
-        for index, branch in enumerate(branches):
+        for branch in branches:
             if self.dialect.nullable and _is_null(branch):
                 has_null = True
                 continue
             done, its_plan = self.node(branch, depth + 1, seen)
             has_null = has_null or done.get("nullable") is True
             flat: list[Schema] = done["anyOf"] if done.keys() == {"anyOf"} else [done]
-            made.extend(each for each in flat if each not in made)
-            if index == 0:
-                plan = its_plan if len(branches) == 1 else _copy(its_plan)
-            else:
-                plan.take(its_plan)
+            for each in flat:
+                if (key := value_key(each)) not in seen_branches:
+                    seen_branches.add(key)
+                    made.append(each)
+            plans.append(its_plan)
+        plan = plans[0] if len(plans) == 1 else ArgumentPlan()
+        if len(plans) > 1:
+            self.taken += [(plan, each) for each in plans]
         described = with_rest_described(words, self.dialect)
         if self.dialect.nullable:
             made = [{key: value for key, value in each.items() if key != "nullable"} for each in made]
@@ -240,13 +264,14 @@ class _Rewriter:
         new_names = {old: new for new, old in plan.names.items()}
         needed: list[str] = node.get("required", [])
         required = [name for name in needed if name in properties]
+        always = set(required)
         if properties or not dialect.typed:
             made["properties"] = {}
         for name, part in properties.items():
             new = new_names.get(name, name)
             done, its_plan = self.node(part, depth + 1, seen)
             plan.properties[new] = its_plan
-            if dialect.all_required and name not in required:
+            if dialect.all_required and name not in always:
                 if not self.takes_null(part, ()):
                     plan.unset.add(new)
                 done = with_null(done)
@@ -306,7 +331,14 @@ class _Rewriter:
             made["items"], plan.items = self.node({} if rest in (True, False) else rest, depth + 1, seen)
 
     def takes_null(self, schema: Any, seen: tuple[str, ...]) -> bool:
-        """Return whether null is a value of a node, so that it cannot stand for "not given"."""
+        """Return whether null is a value of a node, so that it cannot stand for "not given".
+
+        Raises:
+            SchemaNotExpressible: the optional properties have more branches than can be looked at.
+        """
+        self.null_checks += 1
+        if self.null_checks > _MAX_TOTAL:
+            raise SchemaNotExpressible("it is too large")
         node, seen = self.flat(schema, seen)
         branches: list[Any] = node.get("anyOf") or node.get("oneOf") or []
         if branches:
@@ -315,12 +347,6 @@ class _Rewriter:
             return None in node["enum"]
         kind: Any = node.get("type")
         return kind is None or kind == "null" or (is_list(kind) and "null" in kind)
-
-
-def _copy(plan: ArgumentPlan) -> ArgumentPlan:
-    made = ArgumentPlan()
-    made.take(plan)
-    return made
 
 
 def _is_null(branch: Any) -> bool:
