@@ -85,6 +85,8 @@ def test_a_file_is_a_value(tmp_path: Path) -> None:
     assert read_arguments([f"text=@{tmp_path / 'note'}"], SCHEMA) == {"text": "long\ntext"}
     (tmp_path / "all.json").write_text('{"a": 1}')
     assert read_json_option(f"@{tmp_path / 'all.json'}") == {"a": 1}
+    (tmp_path / "all.json").write_text('{"a": 1}', encoding="utf-8-sig")  # as some editors save it
+    assert read_json_option(f"@{tmp_path / 'all.json'}") == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -111,14 +113,24 @@ def test_a_file_that_is_no_text_is_given_as_base64(tmp_path: Path) -> None:
     assert read_arguments([f"text=@{tmp_path / 'picture'}"], SCHEMA) == {"text": "iVBORw=="}
 
 
-@pytest.mark.parametrize("pair", ["text", "=5", "count=five", "shape={", "unknown:=five", "text=@/no/such/file"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("text", "=5", "count=five", "shape={", "unknown:=five", "text=@/no/such/file"),
+        *("ratio=NaN", 'unknown:={"a": [-Infinity]}'),  # which would be sent as null
+        f"unknown:={'[' * 100_000}",
+    ],
+    ids=lambda pair: pair[:30],
+)
 def test_a_malformed_pair_is_a_mistake_of_usage(pair: str) -> None:
     """Said before anything is sent."""
     with pytest.raises(click.UsageError):
         read_arguments([pair], SCHEMA)
 
 
-@pytest.mark.parametrize("text", ["[1]", "{", "@/no/such/file"])
+@pytest.mark.parametrize(
+    "text", ["[1]", "{", "@/no/such/file", '{"a": NaN}', '{"a": ' * 100_000], ids=lambda text: text[:15]
+)
 def test_json_is_an_object(text: str) -> None:
     """Arguments have names."""
     with pytest.raises(click.UsageError):

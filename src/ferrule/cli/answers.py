@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import click
 
-from ferrule.cli.arguments import read_arguments
+from ferrule.cli.arguments import read_arguments, read_json
 from ferrule.cli.output import say
 from ferrule.wire.json_types import is_list, is_mapping, is_object
 
@@ -107,7 +106,7 @@ class TypedAnswers:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError as error:
         raise click.UsageError(f"--answer: {error}") from error
     if not is_object(value):

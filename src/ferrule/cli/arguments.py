@@ -12,7 +12,23 @@ from typing import Any, cast
 
 import click
 
-__all__ = ["read_arguments", "read_json_option", "read_strings"]
+__all__ = ["read_arguments", "read_json", "read_json_option", "read_strings"]
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text that a person wrote; it may begin with a byte order mark.
+
+    Raises:
+        ValueError: it is not JSON, which ``NaN`` and ``Infinity`` are not, or is nested too deeply.
+    """
+    try:
+        return json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")  # it would be sent as null
 
 
 def read_json_option(text: str | None) -> dict[str, Any]:
@@ -25,11 +41,11 @@ def read_json_option(text: str | None) -> dict[str, Any]:
         return {}
     try:
         if text == "-":
-            value = json.loads(sys.stdin.read())
+            value = read_json(sys.stdin.read())
         elif text.startswith("@"):
-            value = json.loads(Path(text[1:]).read_text(encoding="utf-8"))
+            value = read_json(Path(text[1:]).read_text(encoding="utf-8"))
         else:
-            value = json.loads(text)
+            value = read_json(text)
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--json: {error}") from error
     if not isinstance(value, dict):
@@ -119,7 +135,7 @@ def _typed(name: str, text: str, kinds: set[str]) -> Any:
         return text
     if not kinds:
         try:
-            return json.loads(text)
+            return read_json(text)
         except ValueError:
             return text
     if kinds <= {"boolean", "null"} and text.lower() in ("yes", "no", "on", "off", "true", "false"):
@@ -129,7 +145,7 @@ def _typed(name: str, text: str, kinds: set[str]) -> Any:
 
 def _as_json(name: str, text: str, kinds: set[str] | None = None) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError as error:
         wanted = f"of type {' or '.join(sorted(kinds))}" if kinds else "JSON"
         raise click.UsageError(f"{name.removesuffix(':')} is not {wanted}: {text!r}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ferrule.checks.changes.snapshots import is_snapshot, picture_of
 from ferrule.checks.picture import ServerPicture
 from ferrule.checks.rules.pages import page_uri
 from ferrule.cli.completion.known import remember
+from ferrule.client.config_file import load_config
 
 if TYPE_CHECKING:
     from ferrule.cli.connect import ConnectionOptions
@@ -33,9 +33,12 @@ def read_snapshot(text: str) -> ServerPicture | None:
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        return picture_of(value) if is_snapshot(value) else None
+        value = load_config(path)  # a configuration, which may have comments, is no snapshot
     except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        return picture_of(value) if is_snapshot(value) else None
+    except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from error
 
 
