@@ -75,3 +75,38 @@ def test_a_malformed_url_is_refused_at_once_and_its_password_is_in_no_traceback(
         open_store(url)
     said = "".join(traceback.format_exception(refused.value))
     assert "@" not in url or "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "option"),
+    [
+        ("redis://host?nope=1", "nope"),
+        ("redis://me:secret@host?client_name=a&nope=1", "nope"),
+        ("redis://host?ssl_cert_reqs=none", "ssl_cert_reqs"),
+        ("rediss://host?ssl_cert_reqs=perhaps", "ssl_cert_reqs"),
+        ("redis+cluster://host?nope=1", "nope"),
+        ("redis+cluster://host?retry_on_timeout=1", "retry_on_timeout"),
+        ("redis+cluster://host?require_full_coverage=1", "require_full_coverage"),
+    ],
+)
+def test_an_option_that_redis_does_not_know_is_refused_at_once(url: str, option: str) -> None:
+    """redis-py takes any, and fails at the first command. The clients for commands and for messages must know it."""
+    pytest.importorskip("redis")
+    with pytest.raises(StoreUrlError, match=f"the option '{option}'") as refused:
+        open_store(url)
+    assert "secret" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://host/2?prefix=a&client_name=b&health_check_interval=5&max_connections=20&socket_keepalive=yes",
+        "redis://host?db=3&protocol=3&retry_on_timeout=1&socket_timeout=2.5&encoding=utf-8",
+        "rediss://host?ssl_cert_reqs=none&ssl_ca_certs=/x.pem&ssl_check_hostname=no&ssl_min_version=771",
+        "redis+cluster://host/0?prefix=a&client_name=b&max_connections=20&protocol=3",
+        "rediss+cluster://host?ssl_certfile=/x.pem&ssl_keyfile=/y.pem&socket_timeout=2",
+    ],
+)
+def test_the_options_of_redis_are_taken(url: str) -> None:
+    pytest.importorskip("redis")
+    assert open_store(url).is_shared

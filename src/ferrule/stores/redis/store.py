@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlunsplit
 
@@ -205,6 +207,7 @@ def open_redis(url: str) -> Store:
     plain = urlunsplit(parts._replace(scheme=scheme, query=urlencode(options)))
     try:
         library.parse_url(plain)
+        _check_options(library, plain, options, in_cluster=bool(kind))
     except ValueError as error:
         raise StoreUrlError(f"{without_password(url)!r}: {error}") from None
     server = RedisServer(plain, prefix=prefix, cluster=bool(kind))
@@ -220,3 +223,25 @@ def open_redis(url: str) -> Store:
         rates=RedisRateLimits(server),
         aclose=server.aclose,
     )
+
+
+def _check_options(library: Any, url: str, options: Mapping[str, str], *, in_cluster: bool) -> None:
+    """Check the options of a URL, which redis-py passes on as arguments at the first command only.
+
+    Args:
+        library: ``redis.asyncio.connection``.
+        url: the URL as redis-py reads it.
+        options: its options.
+        in_cluster: whether the client of a cluster gets them as well.
+
+    Raises:
+        ValueError: an option is unknown, or redis-py refuses its value.
+    """
+    bare = url.partition("?")[0]
+    for name, value in options.items():
+        try:
+            library.ConnectionPool.from_url(f"{bare}?{urlencode({name: value})}").make_connection()
+            if in_cluster:
+                signature(import_module("redis.asyncio").RedisCluster).bind_partial(**{name: value})
+        except Exception:  # redis-py has several, whose texts quote values
+            raise ValueError(f"the option {name!r} is unknown here, or has an invalid value") from None
