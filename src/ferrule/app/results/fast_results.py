@@ -81,10 +81,16 @@ def _data_writer(plan: ResultPlan, cls: type[Any], sample: Any, value_mark: byte
     max_bytes = plan.max_bytes
     first, last = pieces[0], pieces[-1]
     between = pieces[1] if len(pieces) == 3 else None
-    check = plain_decoder(cast("Shape", plan.shape).hint)
+    shape = cast("Shape", plan.shape)
+    check = plain_decoder(shape.hint)
+    # Of other items, such as the rows of a database, conversion makes instances: without members that the class does
+    # not declare, and with its tag.
+    item_class = shape.items[0].source if shape.kind == "array" else None
 
     def write(value: Any) -> tuple[bytes, ...] | None:
         if type(value) is not cls:
+            return None
+        if item_class is not None and not {item_class}.issuperset(map(type, value)):
             return None
         try:
             data = plain_encode(value)
