@@ -156,6 +156,14 @@ def test_structured_content_is_an_object_or_inside_one(form: Any) -> None:
     assert _call(R26, form(t.ToolResult([], [1, 2])))["structuredContent"] == [1, 2]
 
 
+def test_encoded_structured_content_is_judged_by_its_json() -> None:
+    """A handler may give bytes; an object in another object would break the tool's output schema."""
+    for revision in (R0618, R1125):
+        for data, sent in {b' {"a":1}': {"a": 1}, b"[1]": {"result": [1]}, b"null": {"result": None}}.items():
+            result = project_result(revision, "tools/call", t.ToolResult([], Encoded(data)))
+            assert decode(encode(result))["structuredContent"] == sent
+
+
 @pytest.mark.parametrize("revision", OLD, ids=lambda revision: revision.version)
 @pytest.mark.parametrize("form", [lambda value: value, _json])
 def test_structured_content_becomes_text_where_there_is_none(revision: Any, form: Any) -> None:

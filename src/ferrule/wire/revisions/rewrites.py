@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from msgspec import UNSET, Struct, structs
 
-from ferrule.wire.codec import encode_str
+from ferrule.wire.codec import Encoded, encode_str
 from ferrule.wire.faults import FerruleError
 from ferrule.wire.json_types import is_list
 from ferrule.wire.revisions.base import Revision
@@ -79,6 +79,8 @@ def _is_object(value: Any) -> bool:
         return False
     if isinstance(value, (dict, Struct, Mapping)):
         return True
+    if isinstance(value, Encoded):
+        return bytes(value).lstrip().startswith(b"{")
     # What marks a dataclass; `dataclasses.is_dataclass` would load a module that nothing else here needs.
     return hasattr(type(cast("object", value)), "__dataclass_fields__")
 
