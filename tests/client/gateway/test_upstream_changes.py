@@ -120,3 +120,39 @@ async def test_two_spellings_of_a_uri_are_one_subscription() -> None:
         with anyio.fail_after(30):
             while backend.subscribed:
                 await anyio.sleep(0.01)
+
+
+async def test_a_subscription_that_the_backend_ended_is_made_again_for_the_next_subscriber() -> None:
+    """The next one must not get the error of the earlier one; the clients that stayed get the updates again, too."""
+    behind, ends = Behind(MODERN), anyio.Event()
+    behind.is_mended = True
+    entry = behind.server.get_request_handler("subscriptions/listen")
+    assert entry is not None
+    inner = entry.handler
+
+    async def end(scope: anyio.CancelScope) -> None:
+        await ends.wait()
+        scope.cancel()
+
+    async def listen(ctx: Any) -> Any:
+        if ends.is_set():
+            return await inner(ctx)
+        async with anyio.create_task_group() as group:
+            group.start_soon(end, group.cancel_scope)
+            await inner(ctx)
+        raise MCPError("Gone")
+
+    behind.server.add_request_handler("subscriptions/listen", listen)
+    front = proxy(behind.server, mode=MODERN)
+    async with Client(front, mode=MODERN) as client, client.listen(uris=[URI]) as first:
+        at_backend = Proxy.of(front).main.subscriptions
+        assert at_backend.uris() == {URI}
+        ends.set()
+        with anyio.fail_after(30):
+            while at_backend.uris():
+                await anyio.sleep(0.01)
+        async with client.listen(uris=[URI]) as second:
+            behind.server.bus.publish(Event.resource_updated(URI))
+            with anyio.fail_after(30):
+                assert [(await anext(each)).uri for each in (first, second)] == [URI, URI]
+        assert at_backend.uris() == {URI}  # the first one is still there

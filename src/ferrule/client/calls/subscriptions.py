@@ -140,6 +140,11 @@ class Subscription:
         """The URIs of single resources in its filter."""
         return cast("Iterable[str]", self._wanted.get("resourceSubscriptions") or ())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed or has ended with an error; no more events will come."""
+        return self._is_closed
+
     def start(self) -> None:
         """Start the task that keeps the subscription open, unless it was started."""
         if self._task is None and not self._is_closed:
@@ -183,6 +188,11 @@ class Subscription:
         self._acknowledged.set()
         self._came.set()
 
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._end()
+        self._set.forget(self)
+
     # -- one attempt after the other ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -192,14 +202,12 @@ class Subscription:
             try:
                 await self._set.run(self, self._wanted)
             except MCPError as error:
-                self._error = error
-                self._end()
+                self._fail(error)
                 return
             # A first attempt that fails is an error of the program or of the server; a lost connection is tried again.
             except (FerruleError, OSError) as error:
                 if not self._acknowledged.is_set() and not isinstance(error, ConnectionClosed):
-                    self._error = error
-                    self._end()
+                    self._fail(error)
                     return
                 logger.debug("A subscription to %s broke: %s", self._set.label, error)
             # Changes since the end of this attempt are not sent again.
@@ -323,6 +331,11 @@ class SubscriptionSet:
         """Run a subscription's task until the subscription is closed, and return the task."""
         self._open.append(subscription)
         return self._host.start_task(run, "ferrule-subscription")
+
+    def forget(self, subscription: Subscription) -> None:
+        """Remove a subscription that has ended with an error; there is nothing to unsubscribe from."""
+        if subscription in self._open:
+            self._open.remove(subscription)
 
     async def drop(self, subscription: Subscription) -> None:
         """Remove a closed subscription; in the legacy era unsubscribe from the URIs that no other one has."""

@@ -209,15 +209,17 @@ class UpstreamChanges:
 
     async def _watch(self, uri: str) -> None:
         count, subscription = self._watched.get(uri, (0, None))
-        if subscription is None:
+        # One that has ended with an error is replaced; who subscribed earlier gets the changes again, too.
+        if subscription is None or subscription.is_over:
             subscription = self._proxy.main.subscriptions.subscription(uris=[uri])
             self._proxy.background.start(self._forward(subscription, set()), "ferrule-proxy-updates")
         self._watched[uri] = (count + 1, subscription)
         try:
             await subscription.ready()
         except BaseException:
-            if self._leave(uri) is not None:  # now, so that the next attempt makes another one
-                self._proxy.background.start(subscription.aclose(), "ferrule-proxy-unwatch")
+            left = self._leave(uri)  # now, so that the next attempt makes another one
+            if left is not None:
+                self._proxy.background.start(left.aclose(), "ferrule-proxy-unwatch")
             raise
 
     async def _unwatch(self, uri: str) -> None:
