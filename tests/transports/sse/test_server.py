@@ -224,3 +224,17 @@ async def test_an_answer_pauses_after_progress(monkeypatch: pytest.MonkeyPatch) 
         assert held == [["notifications/progress"] * 3]
         await session.ask(2, "tools/call", {"name": "echo", "arguments": {}, "_meta": {"progressToken": "t"}})
         assert len(held) == 1
+
+
+async def test_a_websocket_is_closed() -> None:
+    """As by `HttpEndpoint`: the host would report an application that returns without an answer as failed."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    await endpoint()({"type": "websocket", "path": "/sse", "headers": []}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]

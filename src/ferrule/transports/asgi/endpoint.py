@@ -35,7 +35,7 @@ from ferrule.transports.asgi.gate import HttpGate
 from ferrule.transports.asgi.headers.media import accepts, is_json_content_type
 from ferrule.transports.asgi.modern.endpoint import ModernEndpoint
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send
+from ferrule.transports.asgi.replies import KeepAlive, RawHeaders, Receive, Send, close_websocket
 from ferrule.transports.asgi.request import BEGINS_IN_THREAD_KEY, IncomingRequest
 from ferrule.transports.asgi.runtime import AsyncioRuntime, Runtime, ThreadRuntime
 from ferrule.wire.codec import decode
@@ -265,8 +265,7 @@ class HttpEndpoint(HttpGate):
             self.health.is_draining = False
             await self.life.serve_lifespan(receive, send, self._forget)
         elif scope["type"] == "websocket":
-            # 1008: policy violation (RFC 6455, section 7.4.1). Without a response the host would wait.
-            await send({"type": "websocket.close", "code": 1008})
+            await close_websocket(send)
 
     def _is_ours(self, scope: Mapping[str, Any]) -> bool:
         """Return whether the path is this endpoint's; ASGI hosts differ in whether ``path`` includes ``root_path``."""

@@ -22,6 +22,7 @@ __all__ = [
     "RawHeaders",
     "Receive",
     "Send",
+    "close_websocket",
     "send_body",
     "send_document",
     "send_empty",
@@ -39,6 +40,12 @@ _STREAM_HEADERS: Final = [
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+async def close_websocket(send: Send) -> None:
+    """Refuse a WebSocket; without an answer the ASGI host would wait, or report an error of the application."""
+    # 1008: policy violation (RFC 6455, section 7.4.1).
+    await send({"type": "websocket.close", "code": 1008})
 
 
 async def send_body(send: Send, status: int, body: bytes, headers: RawHeaders | None = None) -> None:

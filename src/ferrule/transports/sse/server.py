@@ -24,7 +24,7 @@ from ferrule.transports.asgi.headers.forwarded import forwarded_prefix
 from ferrule.transports.asgi.headers.media import accepts, is_json_content_type
 from ferrule.transports.asgi.legacy.sessions import new_session_id
 from ferrule.transports.asgi.options import HttpOptions
-from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, Receive, Send
+from ferrule.transports.asgi.replies import EventStreamReply, KeepAlive, Receive, Send, close_websocket
 from ferrule.transports.asgi.request import DisconnectWatch, IncomingRequest
 from ferrule.transports.asgi.runtime import Runtime, current_runtime
 from ferrule.wire.codec import decode, encode
@@ -109,6 +109,8 @@ class SseEndpoint(HttpGate):
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.life.serve_lifespan(receive, send)
+            elif scope["type"] == "websocket":
+                await close_websocket(send)
             return
         raw_headers = scope["headers"]
         headers = {name.decode("latin-1"): value.strip().decode("latin-1") for name, value in raw_headers}
