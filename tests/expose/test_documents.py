@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -285,3 +287,52 @@ def test_the_error_of_a_url_has_no_password() -> None:
     with pytest.raises(NotADescription) as caught:
         load_document("http://user:secret-password@127.0.0.1:x/openapi.json")
     assert "secret-password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nA: ", b"HTTP/1.1 200 OK\r\n\r\nopenapi: "], ids=["in a header", "in the body"]
+)
+def test_the_time_for_a_document_is_bounded_in_all(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that sends one byte now and then meets every time limit of a single read."""
+    monkeypatch.setattr(documents, "MAX_FETCH_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.recv(65536)
+                peer.sendall(begin)
+                for _ in range(500):  # not for ever, so that the test fails if nothing bounds it
+                    time.sleep(0.01)
+                    peer.sendall(b"x")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(NotADescription, match="cannot be fetched: the time for it is over"):
+            load_document(f"http://127.0.0.1:{listener.getsockname()[1]}/openapi.yaml")
+        thread.join()
+
+
+def test_the_time_for_other_documents_is_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be a hundred of them, each within the time for one."""
+    now, left = 1000.0, list[float]()
+
+    def fetched(url: str, max_bytes: int, check: Any, ends_at: float) -> tuple[bytes, str]:
+        nonlocal now
+        left.append(ends_at - now)
+        now += 50
+        return b"{}", url
+
+    monkeypatch.setattr(documents, "_fetched", fetched)
+    monkeypatch.setattr(documents, "monotonic", lambda: now)
+    fetch = documents.ReferencedDocuments("https://example.com/openapi.json", allow_remote=True)
+    for number in range(4):
+        fetch(f"https://example.com/{number}.json")
+    assert left == [120, 70, 20, -30]
+
+
+def test_nothing_is_asked_for_when_the_time_is_over(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_FETCH_S", -1.0)
+    with pytest.raises(NotADescription, match="cannot be fetched: the time for it is over"):
+        load_document(f"{site.url}/openapi.json")
+    assert not site.asked

@@ -7,8 +7,10 @@ A document is foreign data: its size, its nesting and the expansion of its YAML 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import BufferedReader, RawIOBase
 from os import PathLike, fspath
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -20,6 +22,7 @@ from ferrule.wire.yaml_data import YamlError, decode_yaml, plain_data
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
+    "MAX_FETCH_S",
     "MAX_REFERENCED_BYTES",
     "MAX_REFERENCED_DOCUMENTS",
     "ReferencedDocuments",
@@ -36,11 +39,16 @@ MAX_REFERENCED_DOCUMENTS = 100
 MAX_REFERENCED_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes of all referenced documents together."""
 
+MAX_FETCH_S = 120.0
+"""Seconds for fetching one document, redirects included; as many for all documents together that it refers to."""
+
 _FEW_VALUES = 100_000
 """Number of values that any document may have; a larger one may have as many as bytes. Aliases count at each use."""
 
 _NEEDS = "reading a description in YAML needs PyYAML: pip install 'ferrule[openapi]'"
-_FETCH_TIMEOUT_S = 30
+_FETCH_TIMEOUT_S = 30.0
+"""Seconds for the connection, and between two arrivals of bytes."""
+_TOO_SLOW = f"the time for it is over, {MAX_FETCH_S:g} s in all"
 _MAX_REDIRECTS = 5
 _SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -74,7 +82,7 @@ def load_document(source: Source) -> tuple[dict[str, Any], str]:
                 if target != text:  # a redirect
                     _check_url(target, text)
 
-            data, url = _fetched(text, MAX_DOCUMENT_BYTES, check)
+            data, url = _fetched(text, MAX_DOCUMENT_BYTES, check, monotonic() + MAX_FETCH_S)
             return _decoded(data, text), url
         if text.lstrip()[:1] == "{" or "\n" in text:
             return _decoded(text.encode("utf-8", "replace"), ""), ""
@@ -102,6 +110,7 @@ class ReferencedDocuments:
         self._allow_remote = allow_remote
         self._documents = 0
         self._bytes = 0
+        self._fetching_s = 0.0
 
     def __call__(self, uri: str) -> Any:
         """Return the document of a URI, decoded.
@@ -123,12 +132,20 @@ class ReferencedDocuments:
         elif scheme in ("http", "https"):
             if not self._allow_remote:
                 raise PermissionError("it is not fetched unless remote references are allowed")
-            data, name = _fetched(uri, room, lambda target: _check_url(target, self._base_uri))[0], uri
+            data, name = self._fetch(uri, room), uri
         else:
             raise PermissionError("only files and http URLs are read")
         self._documents += 1
         self._bytes += len(data)
         return _decoded(data, name)
+
+    def _fetch(self, url: str, max_bytes: int) -> bytes:
+        began = monotonic()
+        ends_at = began + MAX_FETCH_S - self._fetching_s
+        try:
+            return _fetched(url, max_bytes, lambda target: _check_url(target, self._base_uri), ends_at)[0]
+        finally:
+            self._fetching_s += monotonic() - began
 
     def _path(self, uri: str) -> Path:
         base = urlsplit(self._base_uri)
@@ -179,25 +196,89 @@ def _file_of(path: str) -> Path:
     return Path(url2pathname(path)) if "%" in path or Path("/").anchor != "/" else Path(unquote(path))
 
 
-def _fetched(url: str, max_bytes: int, check: Callable[[str], None]) -> tuple[bytes, str]:
-    """Return the content of a URL, and the final URL after redirects, each of which is checked."""
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import HTTPRedirectHandler, Request, build_opener
+class _BytesInTime(RawIOBase):
+    """The bytes that a connection receives until a time; a time limit of the socket is one for each read only."""
 
-    from ferrule.transports.http.backend import without_secrets
+    def __init__(self, connection: Any, ends_at: float) -> None:
+        self._connection = connection
+        self._raw: Any = connection.makefile("rb", buffering=0)
+        self._ends_at = ends_at
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left_s = self._ends_at - monotonic()
+        if left_s > 0:
+            self._connection.settimeout(min(left_s, _FETCH_TIMEOUT_S))
+            try:
+                return self._raw.readinto(buffer)  # type: ignore[no-any-return]
+            except TimeoutError:
+                if left_s > _FETCH_TIMEOUT_S:
+                    raise
+        raise TimeoutError(_TOO_SLOW)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _opener(ends_at: float) -> Any:
+    """Return an opener of URLs that follows no redirects and reads answers until a time.
+
+    Args:
+        ends_at: the time, by `time.monotonic`.
+    """
+    from http.client import HTTPResponse
+    from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, build_opener
+
+    def response(connection: Any, *arguments: Any, **more: Any) -> HTTPResponse:
+        made = HTTPResponse(connection, *arguments, **more)
+        made.fp.close()
+        made.fp = BufferedReader(_BytesInTime(connection, ends_at))
+        return made
+
+    def timed(make_connection: Any) -> Any:
+        def make(*arguments: Any, **more: Any) -> Any:
+            made = make_connection(*arguments, **more)
+            made.response_class = response
+            return made
+
+        return make
+
+    class _Http(HTTPHandler):
+        def do_open(self, http_class: Any, *arguments: Any, **more: Any) -> Any:
+            return super().do_open(timed(http_class), *arguments, **more)
+
+    class _Https(HTTPSHandler):
+        def do_open(self, http_class: Any, *arguments: Any, **more: Any) -> Any:
+            return super().do_open(timed(http_class), *arguments, **more)
 
     class _NoRedirects(HTTPRedirectHandler):
         def redirect_request(self, *arguments: Any, **more: Any) -> None:
             return None
 
-    opener = build_opener(_NoRedirects)
+    return build_opener(_NoRedirects, _Http, _Https)
+
+
+def _fetched(url: str, max_bytes: int, check: Callable[[str], None], ends_at: float) -> tuple[bytes, str]:
+    """Return the content of a URL, and the final URL after redirects, each of which is checked."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request
+
+    from ferrule.transports.http.backend import without_secrets
+
+    opener = _opener(ends_at)
     shown = without_secrets(url)[:200]
     for _ in range(_MAX_REDIRECTS + 1):
         check(url)
+        left_s = ends_at - monotonic()
+        if left_s <= 0:
+            raise NotADescription(f"{shown} cannot be fetched: {_TOO_SLOW}")
         try:
             request = Request(url, headers={"Accept": "application/json, application/yaml;q=0.9, */*;q=0.5"})
-            with opener.open(request, timeout=_FETCH_TIMEOUT_S) as response:
+            with opener.open(request, timeout=min(left_s, _FETCH_TIMEOUT_S)) as response:
                 data: bytes = response.read(max_bytes + 1)
                 is_cut = bool(response.length) and len(data) <= max_bytes
         except HTTPError as error:
