@@ -107,3 +107,12 @@ async def test_a_server_may_bring_its_own_stdout(mode: str) -> None:
     """Some put stderr in its place first, so that nothing else is written between the messages."""
     async with client_of("low.py", mode, "guarded") as client:
         assert (await client.call_tool("echo", {"text": "x"})).content[0].text == "x"
+
+
+@pytest.mark.anyio
+async def test_notifications_reach_their_handlers(mode: str) -> None:
+    """Servers ask for the roots anew when a client says that these have changed; modern clients say neither."""
+    async with client_of("low.py", mode, roots=["/srv"]) as client:
+        await client.notify_roots_changed() if mode == "legacy" else None
+        text = (await client.call_tool("heard", {})).content[0].text
+    assert text == ("initialized roots" if mode == "legacy" else "")

@@ -44,6 +44,11 @@ _REQUESTS: Final = {
     "completion/complete": "CompleteRequest",
     "logging/setLevel": "SetLevelRequest",
 }
+_NOTIFICATIONS: Final = {
+    "notifications/initialized": "InitializedNotification",
+    "notifications/progress": "ProgressNotification",
+    "notifications/roots/list_changed": "RootsListChangedNotification",
+}
 # Ferrule keeps the state of these; what the server does with them comes after that.
 _ALSO_FERRULE: Final = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 _OF_ROUNDS: Final = ("_meta", "inputResponses", "requestState")
@@ -313,8 +318,9 @@ class Server:
         for method, name in _REQUESTS.items():
             if find(name) in self.request_handlers:
                 self._serve(made, method, find(name))
-        if self.notification_handlers:
-            kernel.add_notification_handler("notifications/progress", self._take_progress)
+        for method, name in _NOTIFICATIONS.items():
+            if find(name) in self.notification_handlers:
+                self._hear(made, method, find(name))
         return made
 
     def _serve(self, application: MCPServer[Any], method: str, cls: Any) -> None:
@@ -347,10 +353,11 @@ class Server:
 
         application.lowlevel.add_request_handler(method, handler)
 
-    async def _take_progress(self, ctx: ServerRequestContext[Any]) -> None:
-        cls = find("ProgressNotification")
-        if cls in self.notification_handlers:
+    def _hear(self, application: MCPServer[Any], method: str, cls: Any) -> None:
+        async def handler(ctx: ServerRequestContext[Any]) -> None:
             await self.notification_handlers[cls](cls(params=to_builtins(ctx.params)))
+
+        application.lowlevel.add_notification_handler(method, handler)
 
     async def run(
         self,

@@ -13,6 +13,7 @@ from pydantic import AnyUrl
 
 server = Server("low", version="1.2")
 levels = []
+heard = []
 
 
 class Names(str, Enum):  # noqa: UP042 - as servers wrote it
@@ -51,6 +52,8 @@ async def handle_call_tool(name: str, arguments: dict | None):
         wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         text = f"{session.client_params.clientInfo.name} {session.check_client_capability(wanted)} {levels}"
         return [types.TextContent(type="text", text=text)]
+    if name == "heard":
+        return [types.TextContent(type="text", text=" ".join(heard))]
     raise ValueError(f"Unknown tool: {name}")
 
 
@@ -86,6 +89,18 @@ async def handle_completion(ref, argument, context):
 @server.set_logging_level()
 async def handle_level(level: types.LoggingLevel) -> None:
     levels.append(level)
+
+
+async def handle_initialized(notification: types.InitializedNotification) -> None:
+    heard.append("initialized")
+
+
+async def handle_roots(notification: types.RootsListChangedNotification) -> None:
+    heard.append("roots")
+
+
+server.notification_handlers[types.InitializedNotification] = handle_initialized
+server.notification_handlers[types.RootsListChangedNotification] = handle_roots
 
 
 def sse(port: int) -> None:
