@@ -116,3 +116,19 @@ async def test_notifications_reach_their_handlers(mode: str) -> None:
         await client.notify_roots_changed() if mode == "legacy" else None
         text = (await client.call_tool("heard", {})).content[0].text
     assert text == ("initialized roots" if mode == "legacy" else "")
+
+
+@pytest.mark.anyio
+async def test_clients_subscribe_to_resources(mode: str) -> None:
+    """To any URI, listed or not: only the server's functions know which there are. Updates of it arrive."""
+    if mode == "legacy":
+        async with client_of("low.py", mode) as client:
+            for method in ("resources/subscribe", "resources/unsubscribe"):
+                assert await client.request(method, {"uri": "memo://one"}) == {}
+            text = (await client.call_tool("heard", {})).content[0].text
+        assert text == "initialized subscribe memo://one unsubscribe memo://one"
+    updates: list[Any] = []
+    async with client_of("low.py", mode) as client, client.listen(uris=["memo://one"]) as changes:
+        await client.call_tool("changed", {})
+        updates.append((await anext(changes)).uri)
+    assert updates == ["memo://one"]

@@ -315,6 +315,7 @@ class Server:
         if experimental := capabilities.get("experimental"):
             kernel.capability_sources.append(lambda _: {"experimental": experimental})
         kernel.resource_updates = find("SubscribeRequest") in self.request_handlers
+        kernel.has_resource = None  # only the function that reads them knows which resources there are
         for method, name in _REQUESTS.items():
             if find(name) in self.request_handlers:
                 self._serve(made, method, find(name))

@@ -91,6 +91,16 @@ async def handle_level(level: types.LoggingLevel) -> None:
     levels.append(level)
 
 
+@server.subscribe_resource()
+async def handle_subscribe(uri: AnyUrl) -> None:
+    heard.append(f"subscribe {uri}")
+
+
+@server.unsubscribe_resource()
+async def handle_unsubscribe(uri: AnyUrl) -> None:
+    heard.append(f"unsubscribe {uri}")
+
+
 async def handle_initialized(notification: types.InitializedNotification) -> None:
     heard.append("initialized")
 
