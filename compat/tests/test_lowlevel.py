@@ -132,3 +132,13 @@ async def test_clients_subscribe_to_resources(mode: str) -> None:
         await client.call_tool("changed", {})
         updates.append((await anext(changes)).uri)
     assert updates == ["memo://one"]
+
+
+@pytest.mark.anyio
+async def test_what_is_no_content_is_a_result_that_says_so(mode: str) -> None:
+    """The model reads what the server did wrong, as with the old SDK, and no internal error."""
+    async with client_of("low.py", mode) as client:
+        for name, kind in (("letters", "str"), ("items", "int")):
+            result = await client.call_tool(name, {})
+            assert result.is_error
+            assert result.content[0].text == f"Unexpected content from tool: a {kind} is no content block"

@@ -12,7 +12,7 @@ import inspect
 import json
 import logging
 import typing
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from ferrule.kernel.server import ServerRequestContext
 from ferrule.wire.codec import to_builtins
 from ferrule.wire.revisions import INTERACTIVE_METHODS
 from ferrule_compat.exceptions import UrlElicitationRequiredError, sent
-from ferrule_compat.models import plain
+from ferrule_compat.models import Model, plain
 from ferrule_compat.session import RequestContext, current, kernel_request, request_ctx
 from ferrule_compat.wire_types import find
 
@@ -280,12 +280,16 @@ class Server:
             content = found
         else:
             return _failed(f"Unexpected return type from tool: {type(found).__name__}")
+        content = list(content)
+        unfit = next((item for item in content if not isinstance(item, Mapping | Model)), None)
+        if unfit is not None:  # also each letter of a text
+            return _failed(f"Unexpected content from tool: a {type(unfit).__name__} is no content block")
         if tool is not None and tool.outputSchema is not None:
             if data is None:
                 return _failed("Output validation error: outputSchema defined but no structured output returned")
             if problem := _problem(tool.outputSchema, plain(data, mode="json")):
                 return _failed(f"Output validation error: {problem}")
-        return find("CallToolResult")(content=list(content), structuredContent=data, isError=False)
+        return find("CallToolResult")(content=content, structuredContent=data, isError=False)
 
     # -- serving ------------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ async def handle_call_tool(name: str, arguments: dict | None):
         wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         text = f"{session.client_params.clientInfo.name} {session.check_client_capability(wanted)} {levels}"
         return [types.TextContent(type="text", text=text)]
+    if name in ("letters", "items"):
+        return "abc" if name == "letters" else [types.TextContent(type="text", text="x"), 5]
     if name == "heard":
         return [types.TextContent(type="text", text=" ".join(heard))]
     raise ValueError(f"Unknown tool: {name}")
