@@ -106,6 +106,18 @@ def test_results_are_text_and_structured_by_the_old_rules(mode: str, name: str, 
     assert (result.structured_content or None) == data
 
 
+@pytest.mark.anyio
+async def test_results_are_converted_to_the_declared_type(mode: str) -> None:
+    """Servers rely on it without knowing: ``round(x, 0)`` for an integer, the keys of a dictionary for a list."""
+    async with client_of("forms.py", mode) as client:
+        found = [await client.call_tool(name, {}) for name in ("whole", "price", "ready", "keys")]
+        unfit = await client.call_tool("unfit", {})
+    assert [each.structured_content for each in found] == [
+        {"result": 5}, {"result": 1.5}, {"result": True}, {"result": ["a"]},
+    ]  # fmt: skip
+    assert unfit.is_error
+
+
 def test_content_blocks_pass(mode: str) -> None:
     """A list becomes one block for each item; a `CallToolResult` is sent as it is."""
     many, ready = seen(mode)["many"], seen(mode)["ready"]

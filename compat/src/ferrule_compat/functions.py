@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ferrule.app.errors import SignatureError
+from ferrule.app.errors import ResultError, SignatureError
 from ferrule.app.results.result_plan import ResultPlan, plan_result, to_json_value, wrap_schema
 from ferrule.app.signatures.adapters import adapter_for
 from ferrule.app.signatures.function import FunctionSpec, compile_function
@@ -102,8 +102,24 @@ class FuncMetadata:
         if self._plan.kind == "free" or self._holds_models:  # any value, which Ferrule would send as text alone
             data = to_json_value(plain(value, mode="json", by_alias=True))
         else:
-            data = self._plan.project(value, REVISIONS[LATEST_MODERN_VERSION]).structured_content
+            data = self._projected(self._plan, value)
         return content, {"result": data} if self.wrap_output else data
+
+    def _projected(self, plan: ResultPlan, value: Any) -> Any:
+        try:
+            return plan.project(value, REVISIONS[LATEST_MODERN_VERSION]).structured_content
+        except ResultError:
+            try:
+                from pydantic import TypeAdapter
+            except ImportError:  # the old SDK installed it; a server that does without it has no such results
+                raise
+            # As the old SDK converted: 5.0 is an integer, "1.5" and NaN are numbers, keys of a dictionary a list.
+            try:
+                adapter: Any = TypeAdapter(_described(self.spec.returns))
+                return adapter.dump_python(adapter.validate_python(value), mode="json", by_alias=True)
+            except Exception:
+                logger.debug("pydantic does not take the result of %s", self.spec.name, exc_info=True)
+            raise
 
 
 def func_metadata(function: Callable[..., Any], skip_names: Any = (), structured_output: bool | None = None) -> Any:

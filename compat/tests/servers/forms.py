@@ -126,6 +126,31 @@ def bare_list() -> list:
 
 
 @mcp.tool()
+def whole() -> int:
+    return 5.0
+
+
+@mcp.tool()
+def price() -> float:
+    return "1.5"
+
+
+@mcp.tool()
+def ready() -> bool:
+    return 1
+
+
+@mcp.tool()
+def keys() -> list[str]:
+    return {"a": 1}.keys()
+
+
+@mcp.tool()
+def unfit() -> int:
+    return "five"
+
+
+@mcp.tool()
 def picture() -> Image:
     return Image(data=b"x", format="jpeg")
 
