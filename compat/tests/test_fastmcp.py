@@ -107,6 +107,31 @@ def test_results_are_text_and_structured_by_the_old_rules(mode: str, name: str, 
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"bare": "[1]", "any_value": '{"a": 1}', "either": '["x"]'}, "([1], {'a': 1}, ['x'], '', False)"),
+        ({"bare": "null", "maybe": "null"}, "(None, 0, '', None, False)"),
+        ({"bare": "5", "any_value": '"x"', "either": "{1}", "maybe": "[1]"}, "('5', '\"x\"', '{1}', '[1]', False)"),
+        ({"bare": "", "yes": "True"}, "('', 0, '', '', True)"),
+        ({"bare": "", "yes": 1}, "('', 0, '', '', True)"),
+    ],
+)
+async def test_arguments_are_read_as_json_where_text_is_not_all(mode: str, given: dict[str, Any], text: str) -> None:
+    """Models send lists, objects and null as text, and truth values as Python writes them."""
+    async with client_of("forms.py", mode) as client:
+        assert (await client.call_tool("read", given)).content[0].text == text
+
+
+@pytest.mark.anyio
+async def test_arguments_of_prompts_stay_text(mode: str) -> None:
+    """They are nothing else in the protocol, and the old SDK did not read them."""
+    async with client_of("forms.py", mode) as client:
+        found = await client.get_prompt("topic", {"words": "[1]", "maybe": "null"})
+    assert found.messages[0].content.text == "('[1]', 'null')"
+
+
+@pytest.mark.anyio
 async def test_results_are_converted_to_the_declared_type(mode: str) -> None:
     """Servers rely on it without knowing: ``round(x, 0)`` for an integer, the keys of a dictionary for a list."""
     async with client_of("forms.py", mode) as client:

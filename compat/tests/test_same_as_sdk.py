@@ -46,6 +46,8 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("opaque", {}),
         ("anything", {}),
         ("bare_list", {}),
+        ("read", {"bare": "[1]", "any_value": '{"a": 1}', "either": '["x"]', "maybe": "null", "yes": "True"}),
+        ("read", {"bare": "5", "any_value": '"x"', "either": "x", "maybe": "5", "yes": 1}),
         ("whole", {}),
         ("price", {}),
         ("ready", {}),

@@ -128,7 +128,7 @@ class Tool:
             ToolError: it failed; the text begins with the tool's name.
         """
         try:
-            kwargs = self.fn_metadata.bind(arguments)
+            kwargs = self.fn_metadata.bind(arguments, reads_json=True)
             if self.context_kwarg is not None:
                 kwargs[self.context_kwarg] = context
             # On the event loop, as the old SDK did: a server may keep what belongs to one thread.

@@ -15,13 +15,15 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ferrule.app.errors import ResultError, SignatureError
 from ferrule.app.results.result_plan import ResultPlan, plan_result, to_json_value, wrap_schema
 from ferrule.app.signatures.adapters import adapter_for
 from ferrule.app.signatures.function import FunctionSpec, compile_function
 from ferrule.types import LATEST_MODERN_VERSION, REVISIONS
+from ferrule.wire.codec import decode
+from ferrule.wire.faults import DecodeError
 from ferrule_compat.content import as_content
 from ferrule_compat.exceptions import InvalidSignature
 from ferrule_compat.models import Model, plain
@@ -32,6 +34,10 @@ __all__ = ["FuncMetadata", "func_metadata"]
 logger = logging.getLogger(__name__)
 
 _EMPTY: Any = inspect.Parameter.empty
+_WORDS: Final = {
+    **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
+}
 _SCALARS: frozenset[Any] = frozenset({str, int, float, bool, bytes, type(None)})
 
 
@@ -69,6 +75,8 @@ class FuncMetadata:
         self.context_kwarg = self.spec.context_parameter
         self.parameters = self._schema()
         self._names = frozenset(part.name for part in self.spec.parameters)
+        self._texts = frozenset(part.name for part in self.spec.parameters if _is_text(part.shape.hint))
+        self._truths = frozenset(part.name for part in self.spec.parameters if _is_truth_value(part.shape.hint))
         made = _Output() if structured_output is False else _output(self.spec.returns, self.spec.name)
         if structured_output and made.schema is None:
             raise InvalidSignature(f"Function {self.spec.name}: its return type has no structured output")
@@ -82,13 +90,26 @@ class FuncMetadata:
             made["properties"][name].setdefault("type", "string")
         return made
 
-    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, arguments: Mapping[str, Any], *, reads_json: bool = False) -> dict[str, Any]:
         """Return the converted arguments; unknown ones are left out.
+
+        Args:
+            arguments: by name.
+            reads_json: take text that is a JSON list, object or null as that value where a parameter is not text only.
 
         Raises:
             ValueError: they do not fit the parameters.
         """
-        return self.spec.bind({name: value for name, value in arguments.items() if name in self._names})
+        given = {name: value for name, value in arguments.items() if name in self._names}
+        for name in self._truths & given.keys():
+            given[name] = _truth_value(given[name])
+        read = _json_in(given, self._texts) if reads_json else {}
+        if read:
+            try:
+                return self.spec.bind({**given, **read})
+            except ValueError:  # text that only looks like JSON
+                pass
+        return self.spec.bind(given)
 
     def convert_result(self, value: Any) -> Any:
         """Return content, or ``(content, structured)``, for what the function returned."""
@@ -125,6 +146,35 @@ class FuncMetadata:
 def func_metadata(function: Callable[..., Any], skip_names: Any = (), structured_output: bool | None = None) -> Any:
     """Return the compiled arguments and result of a function."""
     return FuncMetadata(function, structured_output)
+
+
+def _is_text(hint: Any) -> bool:
+    return (typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint) is str
+
+
+def _is_truth_value(hint: Any) -> bool:
+    return hint is bool or set(typing.get_args(hint)) == {bool, type(None)}
+
+
+def _truth_value(value: Any) -> Any:
+    """Return the truth value that the old SDK read in text or in a number; another value as it is."""
+    if isinstance(value, str):
+        return _WORDS.get(value.lower(), value)
+    return bool(value) if isinstance(value, int | float) and value in (0, 1) else value
+
+
+def _json_in(given: Mapping[str, Any], texts: frozenset[str]) -> dict[str, Any]:
+    """Return the arguments that are the JSON text of a list, an object or null, as these values."""
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, str) and name not in texts:
+            try:
+                found = decode(value)
+            except DecodeError:
+                continue
+            if found is None or isinstance(found, list | dict):
+                made[name] = found
+    return made
 
 
 def _bare(function: Any) -> set[str]:

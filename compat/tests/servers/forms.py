@@ -126,6 +126,16 @@ def bare_list() -> list:
 
 
 @mcp.tool()
+def read(bare, any_value: Any = 0, either: list[str] | str = "", maybe: str | None = "", yes: bool = False) -> str:
+    return repr((bare, any_value, either, maybe, yes))
+
+
+@mcp.prompt()
+def topic(words, maybe: str | None = "") -> str:
+    return repr((words, maybe))
+
+
+@mcp.tool()
 def whole() -> int:
     return 5.0
 
