@@ -175,11 +175,16 @@ class Watch:
         while time.monotonic() < until_s:
             await anyio.sleep(5)
             self.samples.append((time.monotonic() - began, resident_mb(self.oldest)))
-            if time.monotonic() >= next_kill_s and time.monotonic() < until_s - 20:
+            if time.monotonic() >= next_kill_s and time.monotonic() < until_s - 20 and self.kill_one():
                 next_kill_s += 60
-                others = [each for each in self._workers() if each != self.oldest]
-                os.kill(random.choice(others), signal.SIGKILL)
-                self.kills += 1
+
+    def kill_one(self) -> bool:
+        """Kill a worker other than the oldest, and return whether there was one: another may not have started yet."""
+        others = [each for each in self._workers() if each != self.oldest]
+        if others:
+            os.kill(random.choice(others), signal.SIGKILL)
+            self.kills += 1
+        return bool(others)
 
     def growth_mb_per_h(self) -> float:
         """Return the slope of the memory of the oldest worker after the first quarter."""
