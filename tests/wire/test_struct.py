@@ -283,6 +283,21 @@ def test_unknown_kinds_are_kept_verbatim_wherever_they_stand() -> None:
     assert decode(encode(convert({"shapes": [], "title": NEWER}, Drawing))) == {"shapes": [], "title": NEWER}
 
 
+def test_the_fields_of_a_struct_are_read_once_however_many_values_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """msgspec reads the annotations of the class each time: 0.2 ms for each block, of which a message has 80,000."""
+    read: list[Any] = []
+    fields = msgspec.structs.fields
+
+    def counted(type_: Any) -> Any:
+        read.append(type_)
+        return fields(type_)
+
+    monkeypatch.setattr(msgspec.structs, "fields", counted)
+    made = convert_unknown_kinds({"shapes": [{"type": "star"}, {"type": "dot", "size": 2.0}] * 500}, Drawing)
+    assert (len(made.shapes), *made.shapes[:2]) == (1000, {"type": "star"}, Shape("dot", 2))
+    assert len(read) <= 10
+
+
 def test_a_malformed_value_beside_an_unknown_kind_is_still_refused() -> None:
     """Tolerance for what is new must not hide what is wrong."""
     for wrong in ({"shapes": [NEWER, {"type": "dot", "size": "x"}]}, {"shapes": [{"type": 3}]}, {"shapes": [{}]}):

@@ -14,7 +14,7 @@ import builtins
 import sys
 import types
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -392,27 +392,61 @@ def _with_stand_ins(obj: Any, type_: Any, kept: dict[int, OpenBundle]) -> Any:
         return {key: _with_stand_ins(value, get_args(type_)[1], kept) for key, value in obj.items()}
     if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
         return obj
+    facts = _facts_of(type_)
+    if facts.unknown is not None:
+        kind = obj.get("type")
+        if isinstance(kind, str) and kind not in facts.kinds:
+            stand_in = type_(type=kind)
+            kept[id(stand_in)] = facts.unknown(obj)
+            return stand_in
+    changed = {name: _with_stand_ins(obj[name], inner, kept) for name, inner in facts.containers if name in obj}
+    for name in facts.integers:
+        value = obj.get(name)
+        if type(value) is float and value.is_integer():
+            changed[name] = int(value)
+    return {**obj, **changed} if changed else obj
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What `_with_stand_ins` needs of a struct.
+
+    Attributes:
+        unknown: its ``__unknown_kind__``, if its field ``type`` lists the known kinds; ``None``: no kind is unknown.
+        kinds: the known kinds.
+        containers: wire name and type of the fields whose values may be or hold objects.
+        integers: wire names of the fields that have integers and no other numbers.
+    """
+
+    unknown: type[OpenBundle] | None
+    kinds: frozenset[str]
+    containers: list[tuple[str, Any]]
+    integers: list[str]
+
+
+@lru_cache(maxsize=512)
+def _facts_of(type_: type[msgspec.Struct]) -> _Facts:
+    # Kept: msgspec reads the annotations of the class each time, and a peer chooses the number of objects.
     infos = msgspec.structs.fields(type_)
     # `type_` may be any type of a program, not only a `WireStruct`.
     unknown: type[OpenBundle] | None = getattr(type_, "__unknown_kind__", None)
-    if unknown is not None:
-        kind = obj.get("type")
-        listed = next(info.type for info in infos if info.encode_name == "type")
-        if isinstance(kind, str) and get_origin(listed) is Literal and kind not in get_args(listed):
-            stand_in = type_(type=kind)
-            kept[id(stand_in)] = unknown(obj)
-            return stand_in
-    changed = {
-        info.encode_name: _with_stand_ins(obj[info.encode_name], info.type, kept)
-        for info in infos
-        if info.encode_name in obj
-    }
-    if issubclass(type_, WireStruct):
-        for info in infos:
-            value = changed.get(info.encode_name)
-            if type(value) is float and value.is_integer() and _is_integer_type(info.type):
-                changed[info.encode_name] = int(value)
-    return {**obj, **changed}
+    listed: Any = next((info.type for info in infos if info.encode_name == "type"), None)
+    has_kinds = unknown is not None and get_origin(listed) is Literal
+    return _Facts(
+        unknown if has_kinds else None,
+        frozenset(get_args(listed)) if has_kinds else frozenset(),
+        [(info.encode_name, info.type) for info in infos if not _is_scalar(info.type)],
+        [info.encode_name for info in infos if issubclass(type_, WireStruct) and _is_integer_type(info.type)],
+    )
+
+
+_SCALARS = (str, int, float, bool, type(None), Any, UnsetType)
+
+
+def _is_scalar(type_: Any) -> bool:
+    """Return whether `_with_stand_ins` changes no value of the type."""
+    if get_origin(type_) in (Union, types.UnionType):
+        return all(map(_is_scalar, get_args(type_)))
+    return type_ in _SCALARS or get_origin(type_) is Literal
 
 
 def _is_integer_type(type_: Any) -> bool:
