@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import weakref
 from contextvars import ContextVar
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from ferrule import Client, Context, MCPServer
 from ferrule.app.execution.limits import Limits, limited
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from tests.app.rounds.driving import Call, accept, always, outcome, push, served, settled
 from tests.app.support import call, text_of
 from tests.loop_clock import LoopClock
@@ -78,6 +80,94 @@ async def test_more_runs_than_allowed_wait_their_turn():
         for _ in range(9):
             group.start_soon(call, app, "body")
     assert (most, running) == (2, 0)
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_the_copies_of_a_mounted_tool_share_its_limit():
+    """What the limit protects is behind the function, under whichever names it is called."""
+    part, app = MCPServer("part"), MCPServer("x")
+    running, most = 0, 0
+
+    @part.tool(max_concurrent=2)
+    async def body() -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0)
+        running -= 1
+        return "x"
+
+    app.mount(part, prefix="one")
+    app.mount(part, prefix="two")
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            for server, name in ((app, "one_body"), (app, "two_body"), (part, "body")):
+                group.start_soon(call, server, name)
+    assert (most, running) == (2, 0)
+
+
+@pytest.mark.usefixtures("any_backend")
+async def test_a_place_goes_to_a_call_in_another_event_loop():
+    """The servers that share a tool may run in threads of their own; an event of asyncio is not for other threads."""
+    go, limits = anyio.Event(), Limits(max_concurrent=1)
+    assert limits.concurrency is not None
+
+    async def body(is_first: bool) -> bool:
+        if is_first:
+            await go.wait()
+        return is_first
+
+    bounded = limited("work", body, limits)
+
+    async def first() -> None:
+        assert await bounded(is_first=True)
+
+    async def other() -> Any:
+        return await bounded(is_first=False)
+
+    backend = "asyncio" if is_asyncio() else "trio"
+    found: list[bool] = []
+
+    async def in_thread() -> None:
+        found.append(await anyio.to_thread.run_sync(lambda: anyio.run(other, backend=backend)))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(first)
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(in_thread)
+            while not limits.concurrency.waiting:
+                await anyio.sleep(0.01)
+            go.set()
+    assert found == [False]
+    assert await other() is False
+
+
+async def test_a_call_whose_event_loop_has_ended_takes_no_place():
+    """A loop that is closed with open calls ends them without a word."""
+    limits, go = Limits(max_concurrent=1), asyncio.Event()
+    assert limits.concurrency is not None
+    bounded = limited("work", go.wait, limits)
+    first = asyncio.ensure_future(bounded())
+    await settled()
+
+    def abandon() -> Any:
+        loop = asyncio.new_event_loop()
+        task: Any = asyncio.ensure_future(bounded(), loop=loop)
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        task._log_destroy_pending = False
+        return [task]
+
+    abandoned = await asyncio.to_thread(abandon)
+    assert limits.concurrency.waiting == 1
+    go.set()
+    async with asyncio.timeout(30):
+        assert await first
+        assert await bounded()
+    abandoned.clear()  # its coroutine is closed now
+    gc.collect()
+    assert (limits.concurrency.running, limits.concurrency.waiting) == (0, 0)
 
 
 @pytest.mark.usefixtures("any_backend")

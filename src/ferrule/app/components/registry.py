@@ -133,7 +133,8 @@ class ComponentRegistry(Generic[LifespanT]):
             max_result_bytes: the server's if not given.
             timeout_s: maximum duration of one run in seconds; the time in which a question waits for its answer does
                 not count.
-            max_concurrent: maximum number of runs at the same time in this process; further ones wait.
+            max_concurrent: maximum number of runs at the same time in this process, under all names that mounts give
+                the tool; further ones wait.
             task: ``"optional"``: a call becomes a task where client and era allow it; ``"required"``: it is refused
                 otherwise. Either adds the tasks extension (`add_extension` to configure it).
             task_after_s: when a call becomes a task (2026-07-28): 0 at once; otherwise after so many seconds, during

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from contextvars import Context, ContextVar
+from threading import RLock, get_ident
 from time import monotonic
 from typing import Any
 
@@ -13,6 +14,7 @@ import anyio
 from ferrule.app.errors import ToolError
 from ferrule.app.execution.current import current_request, request_of
 from ferrule.kernel.concurrency.cancellation import take_back_left_over
+from ferrule.kernel.concurrency.spawner import is_asyncio
 from ferrule.kernel.concurrency.yielding import deadline, going_on, request_thread, stepping_thread, until_moved
 
 __all__ = ["Limits", "TooManyCalls", "ToolTimeout", "limited", "paused_time"]
@@ -35,11 +37,14 @@ class Limits:
         max_concurrent: maximum number of runs at the same time; further ones wait. ``None`` for no limit.
         max_waiting: maximum number of waiting runs; further ones are refused.
 
+    Attributes:
+        concurrency: counts the runs of all functions with these limits; ``None`` without ``max_concurrent``.
+
     Raises:
         ValueError: a limit is not positive (the author's mistake).
     """
 
-    __slots__ = ("max_concurrent", "max_waiting", "timeout_s")
+    __slots__ = ("concurrency", "max_concurrent", "max_waiting", "timeout_s")
 
     def __init__(
         self, timeout_s: float | None = None, max_concurrent: int | None = None, max_waiting: int = 1000
@@ -51,6 +56,7 @@ class Limits:
         self.timeout_s = timeout_s
         self.max_concurrent = max_concurrent
         self.max_waiting = max_waiting
+        self.concurrency = None if max_concurrent is None else ConcurrencyLimit(max_concurrent, max_waiting)
 
     def __bool__(self) -> bool:
         return self.timeout_s is not None or self.max_concurrent is not None
@@ -125,8 +131,8 @@ def limited(name: str, function: Callable[..., Awaitable[Any]], limits: Limits) 
     call = function
     if limits.timeout_s is not None:
         call = _timed(name, call, limits.timeout_s)
-    if limits.max_concurrent is not None:
-        call = _bounded(name, call, limits.max_concurrent, limits.max_waiting)
+    if limits.concurrency is not None:
+        call = _bounded(name, call, limits.concurrency)
     return call
 
 
@@ -193,46 +199,116 @@ def _timed(name: str, function: Callable[..., Awaitable[Any]], timeout_s: float)
     return call
 
 
-def _bounded(
-    name: str, function: Callable[..., Awaitable[Any]], max_concurrent: int, max_waiting: int
-) -> Callable[..., Awaitable[Any]]:
-    """Return ``function`` with a limit of runs at the same time; for the arguments see `Limits`.
+class ConcurrencyLimit:
+    """A limit of the runs of one tool at the same time, of its copies in other servers too.
 
-    Raises (the returned function):
-        TooManyCalls: ``max_waiting`` calls are waiting.
+    The servers that have the tool may run in several event loops, each in a thread of its own.
+
+    Args:
+        max_concurrent, max_waiting: see `Limits`.
     """
+
     # Not a semaphore: an event loop may run other calls between its release and the wake-up of the first waiter.
-    running = 0
-    waiting: list[anyio.Event] = []
+    __slots__ = ("_lock", "_max_concurrent", "_max_waiting", "_running", "_waiting")
+
+    def __init__(self, max_concurrent: int, max_waiting: int) -> None:
+        self._max_concurrent = max_concurrent
+        self._max_waiting = max_waiting
+        self._running = 0
+        self._waiting: list[_Turn] = []
+        self._lock = RLock()
+
+    @property
+    def waiting(self) -> int:
+        """Number of calls that wait."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Number of calls that have a place."""
+        return self._running
+
+    async def acquire(self, name: str) -> None:
+        """Take a place, after the calls that wait already.
+
+        Args:
+            name: the name of the tool for the error.
+
+        Raises:
+            TooManyCalls: ``max_waiting`` calls are waiting.
+        """
+        with self._lock:
+            if self._running < self._max_concurrent:
+                self._running += 1
+                return
+            if len(self._waiting) >= self._max_waiting:
+                raise TooManyCalls(f"`{name}` is busy; try again later")
+            turn = _Turn()
+            self._waiting.append(turn)
+        try:
+            await turn.event.wait()
+        except BaseException:
+            with self._lock:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+            if turn.has_place:  # the cancellation came after the place was passed to this call: pass it on
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Pass a place to the call that has waited longest; no other call can take it meanwhile."""
+        with self._lock:
+            while self._waiting:
+                if self._waiting.pop(0).begin():
+                    return
+            self._running -= 1
+
+
+class _Turn:
+    """A call that waits for a place, in the event loop that runs here."""
+
+    __slots__ = ("_deliver", "_thread", "event", "has_place")
+
+    def __init__(self) -> None:
+        self.event = anyio.Event()
+        self.has_place = False
+        self._thread = get_ident()
+        self._deliver = _caller_of_loop()
+
+    def begin(self) -> bool:
+        """Wake the call up; return ``False`` if its event loop has ended, and the call with it."""
+        try:
+            if get_ident() == self._thread:
+                self.event.set()
+            else:
+                self._deliver(self.event.set)
+        except RuntimeError:  # asyncio's for a loop that is closed, and trio's
+            return False
+        self.has_place = True
+        return True
+
+
+def _caller_of_loop() -> Callable[[Callable[[], object]], object]:
+    """Return a function that calls another one soon, in the thread of the event loop that runs here."""
+    if is_asyncio():
+        import asyncio
+
+        return asyncio.get_running_loop().call_soon_threadsafe
+    import trio
+
+    return trio.lowlevel.current_trio_token().run_sync_soon
+
+
+def _bounded(
+    name: str, function: Callable[..., Awaitable[Any]], limit: ConcurrencyLimit
+) -> Callable[..., Awaitable[Any]]:
+    """Return ``function`` with a limit of runs at the same time; the returned function raises `TooManyCalls`."""
 
     async def call(**kwargs: Any) -> Any:
-        nonlocal running
-        if running >= max_concurrent:
-            if len(waiting) >= max_waiting:
-                raise TooManyCalls(f"`{name}` is busy; try again later")
-            turn = anyio.Event()
-            waiting.append(turn)
-            try:
-                await turn.wait()
-            except BaseException:
-                if turn.is_set():  # the cancellation came after the place was passed to this call: pass it on
-                    _pass_on()
-                else:
-                    waiting.remove(turn)
-                raise
-        else:
-            running += 1
+        await limit.acquire(name)
         try:
             return await function(**kwargs)
         finally:
-            _pass_on()
-
-    def _pass_on() -> None:
-        """Pass the place of a finished run to the call that has waited longest; no other call can take it meanwhile."""
-        nonlocal running
-        if waiting:
-            waiting.pop(0).set()
-        else:
-            running -= 1
+            limit.release()
 
     return call
