@@ -27,10 +27,16 @@ def run_and_wait(work: Coroutine[Any, Any, T]) -> T:
         RuntimeError: an event loop runs in this thread, which would wait for itself.
         BaseException: any exception of the coroutine.
     """
+    if _runs_a_loop():
+        work.close()
+        raise RuntimeError("An event loop runs in this thread; use the async method of this name, with an a before it")
+    found: T = with_request_thread(lambda: HostThread().wait_for(_loop, work))
+    return found
+
+
+def _runs_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        found: T = with_request_thread(lambda: HostThread().wait_for(_loop, work))
-        return found
-    work.close()
-    raise RuntimeError("An event loop runs in this thread; use the async method of this name, with an a before it")
+        return False
+    return True
