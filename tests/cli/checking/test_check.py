@@ -99,6 +99,10 @@ def test_settings_of_the_project(server: Path) -> None:
     project.write_text("[tool.ferrule.check]\ndisabled = []\n", encoding="utf-8")
     done = ferrule("check", "shop.py", cwd=server.parent)
     assert (done.returncode, "disabled" in done.stderr) == (2, True)
+    for line in ("disable = [1]", "only = [[]]", "budget = true", "severity = 3", "api = 'openai'"):
+        project.write_text(f"[tool.ferrule.check]\n{line}\n", encoding="utf-8")
+        done = ferrule("check", "shop.py", cwd=server.parent)
+        assert (done.returncode, line.partition(" ")[0] in done.stderr, "is not a" in done.stderr) == (2, True, True)
 
 
 def test_a_rule_is_explained_without_a_server() -> None:

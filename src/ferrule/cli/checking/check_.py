@@ -17,7 +17,7 @@ from ferrule.cli.checking.reading import read_picture
 from ferrule.cli.connect import ConnectionOptions, connection_options
 from ferrule.cli.exits import EXIT_FAILED, EXIT_OK
 from ferrule.cli.output import print_json, print_text, say
-from ferrule.wire.json_types import is_object
+from ferrule.wire.json_types import is_list, is_object
 
 __all__ = ["command"]
 
@@ -31,6 +31,7 @@ Examples:
   ferrule check --explain all
 """
 _KEYS = frozenset({"disable", "only", "severity", "api", "budget", "tool-budget", "fail-on"})
+_FORMS = {"severity": "a table", "fail-on": "a text", "budget": "a number", "tool-budget": "a number"}
 
 
 def _explain(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -151,14 +152,22 @@ def _stored() -> dict[str, Any]:
     if not is_object(found):
         return {}
     for key, value in found.items():
-        kinds: Any = {"severity": dict, "fail-on": str, "budget": int, "tool-budget": int}.get(key, list)
-        if key not in _KEYS or not isinstance(value, kinds):
+        if key not in _KEYS:
             raise click.UsageError(
                 f"{path}: [tool.ferrule.check] {key} = {value!r} is none of {', '.join(sorted(_KEYS))}"
             )
+        wanted = _FORMS.get(key, "a list of texts")
+        if not _has_form(value, wanted):
+            raise click.UsageError(f"{path}: [tool.ferrule.check] {key} = {value!r} is not {wanted}")
     if found.get("fail-on", "error") not in (*SEVERITIES, "never"):
         raise click.UsageError(f"{path}: fail-on is one of {', '.join(SEVERITIES)}, never")
     return found
+
+
+def _has_form(value: Any, wanted: str) -> bool:
+    if wanted == "a list of texts":
+        return is_list(value) and all(isinstance(each, str) for each in value)
+    return type(value) is {"a table": dict, "a text": str, "a number": int}[wanted]  # a truth value is an int, too
 
 
 def _as_json(picture: ServerPicture, findings: list[RuleFinding], settings: CheckSettings) -> dict[str, Any]:
