@@ -113,6 +113,16 @@ def test_a_bug_of_ours_is_called_one() -> None:
     assert explain(ZeroDivisionError("x"))[0] == 70
 
 
+def test_a_file_is_no_connection(tmp_path: Path) -> None:
+    """A script tries a connection again; a folder that is not there stays away."""
+    done = ferrule("new", str(tmp_path / "file" / "project"), cwd=tmp_path)
+    assert done.returncode == 0
+    (tmp_path / "plain").write_text("", encoding="utf-8")
+    done = ferrule("new", str(tmp_path / "plain" / "project"))
+    assert (done.returncode, "plain" in done.stderr) == (2, True)
+    assert explain(ConnectionRefusedError(111, "refused"))[0] == 3
+
+
 @pytest.mark.parametrize(
     "what", ["list", "inspect", "inspect -o json", "doctor", "call -o json TARGET flood", "listen"]
 )

@@ -5,7 +5,7 @@
 1       the tool reported a failure; ``inspect --strict``, ``check`` or ``doctor`` found a problem; ``diff`` a
         breaking change
 2       wrong usage: an unknown option, an unknown target, a malformed argument, a file that fails to load or
-        to start
+        to start, or that cannot be read or written
 3       no connection: it could not be started or reached, or the connection ended
 4       the server responded with an error
 5       timed out
@@ -136,7 +136,8 @@ def explain(error: Exception) -> tuple[int, str]:
         return EXIT_REFUSED, sentence
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return EXIT_NO_CONNECTION, "the address is in use: choose another port with --port (0 takes a free one)"
-    if isinstance(error, LocalError | OSError):
+    is_file = isinstance(error, OSError) and error.filename is not None  # errors of sockets name none
+    if isinstance(error, LocalError | OSError) and not is_file:
         return EXIT_NO_CONNECTION, text
     if isinstance(error, MCPError):
         return EXIT_REFUSED, text
@@ -145,6 +146,8 @@ def explain(error: Exception) -> tuple[int, str]:
     place = _place_in_user_code(error)
     if place is not None:  # a lifespan, a store, a middleware of the file that is served
         return EXIT_USAGE, f"{place}: {type(error).__name__}: {text}"
+    if is_file:
+        return EXIT_USAGE, text
     return EXIT_BUG, f"{type(error).__name__}: {text} (a bug? FERRULE_DEBUG=1 shows where)"
 
 
