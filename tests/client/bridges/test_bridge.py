@@ -466,3 +466,31 @@ def test_a_client_is_not_kept_by_its_bridges() -> None:
     kept = anyio.run(use)
     gc.collect()
     assert kept() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('{"path": ' + "[" * 505 + "]" * 505 + "}", "Invalid arguments"),
+        ([1] * 9000, "must be a JSON object"),
+        (1, "must be a JSON object"),
+        ('"text"', "must be a JSON object"),
+    ],
+    ids=["deep", "array", "number", "text"],
+)
+async def test_arguments_of_any_form_are_answered(arguments: Any, said: str) -> None:
+    """JSON that the codec takes is not too deep, and what is no object is malformed; nothing is raised."""
+    async with Client(calculator()) as client:
+        (answer,) = await ToolBridge(client, "json-schema").answer([{"name": "delete", "arguments": arguments}])
+    assert answer["is_error"]
+    assert said in answer["content"][0]["text"]
+
+
+async def test_an_object_that_is_too_deep_to_be_copied_is_malformed() -> None:
+    """A provider's package gives the arguments as an object, of any depth."""
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    async with Client(calculator()) as client:
+        (answer,) = await ToolBridge(client, "json-schema").answer([{"name": "delete", "arguments": deep}])
+    assert "nested too deeply" in answer["content"][0]["text"]

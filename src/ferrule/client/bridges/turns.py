@@ -47,10 +47,14 @@ class ModelCall:
             return cls.of_object(id, name, text, origin)
         if text is None or (isinstance(text, str) and not text.strip()):
             return cls(id, name, {}, origin=origin)
+        if not isinstance(text, str | bytes | bytearray):
+            return cls.of_object(id, name, text, origin)
         try:
             value = decode(text)
-        except (DecodeError, TypeError, UnicodeEncodeError) as error:
+        except (DecodeError, UnicodeEncodeError) as error:
             return cls(id, name, None, f"The arguments are not valid JSON: {error}", origin)
+        if is_object(value):  # of builtins already
+            return cls(id, name, value, origin=origin)
         return cls.of_object(id, name, value, origin)
 
     @classmethod
@@ -60,7 +64,10 @@ class ModelCall:
             return cls(id, name, {}, origin=origin)
         if not is_mapping(value):
             return cls(id, name, None, "The arguments must be a JSON object", origin)
-        return cls(id, name, plain(value), origin=origin)
+        try:
+            return cls(id, name, plain(value), origin=origin)
+        except RecursionError:
+            return cls(id, name, None, "The arguments are nested too deeply", origin)
 
 
 @dataclass(frozen=True, slots=True)
