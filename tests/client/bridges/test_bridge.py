@@ -494,3 +494,12 @@ async def test_an_object_that_is_too_deep_to_be_copied_is_malformed() -> None:
     async with Client(calculator()) as client:
         (answer,) = await ToolBridge(client, "json-schema").answer([{"name": "delete", "arguments": deep}])
     assert "nested too deeply" in answer["content"][0]["text"]
+
+
+@pytest.mark.parametrize("separator", ["_", ".", "__"])
+async def test_the_server_of_a_tool_has_its_name_in_the_group(separator: str) -> None:
+    """Without the separator, whatever it is, and with what the name itself ends with."""
+    async with ClientGroup({"docs": calculator(), "docs_": calculator()}, separator=separator) as group:
+        bridge = ToolBridge(group, "json-schema")
+        found = {each.server for each in await bridge.entries()}
+    assert found == {"docs", "docs_"}

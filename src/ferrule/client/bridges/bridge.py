@@ -28,6 +28,7 @@ from ferrule.client.concurrent import gather
 from ferrule.client.errors import UnknownServer
 from ferrule.protocol.errors import FerruleError, RequestTimeout
 from ferrule.search.definitions import THE_THREE, is_for_models
+from ferrule.wire.json_types import is_mapping
 from ferrule.wire.types import Tool
 
 if TYPE_CHECKING:
@@ -250,14 +251,14 @@ class ToolBridge:
         return self.api.tools([*(three[name].entry for name in THE_THREE), *kept])
 
 
-def _prefixes(source: Any) -> list[str]:
-    """Return the beginnings of the names of a group's tools."""
+def _prefixes(source: Any) -> dict[str, str]:
+    """Return the beginnings of the names of a group's tools, each with the name of its server."""
     # The source is a client or a group; only a group has servers and a separator.
     servers: Any = getattr(source, "servers", None)
-    if not isinstance(servers, Mapping):
-        return []
+    if not is_mapping(servers):
+        return {}
     separator = getattr(source, "separator", "_")  # as above
-    return [f"{name}{separator}" for name in servers]  # pyright: ignore[reportUnknownVariableType]
+    return {f"{name}{separator}": name for name in servers}
 
 
 @dataclass(slots=True)

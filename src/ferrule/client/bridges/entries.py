@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from ferrule.client.bridges.apis.api import ModelApi, ToolEntry
@@ -49,7 +50,7 @@ def bridged_tools(
     *,
     strict: bool = False,
     reserved: Iterable[str] = (),
-    servers: Sequence[str] = (),
+    servers: Mapping[str, str] = MappingProxyType({}),
     known: dict[str, BridgedTool] | None = None,
 ) -> dict[str, BridgedTool]:
     """Return name for the model → tool, in the order of these names.
@@ -59,7 +60,7 @@ def bridged_tools(
         api: the API.
         strict: whether each tool whose schema allows it gets the API's strict mode.
         reserved: names that are taken.
-        servers: the beginnings of names that say whose tool it is, such as ``"docs_"``.
+        servers: the beginnings of names that say whose tool it is, such as ``"docs_"`` → the name of the server.
         known: tools of the last time, which are taken again if they have not changed.
     """
     by_name: dict[str, Tool] = {}
@@ -75,8 +76,8 @@ def bridged_tools(
         if last is not None and last.tool == tool:
             found[name] = last
             continue
-        server = max((each for each in servers if tool.name.startswith(each)), key=len, default="")
-        entry = _entry(tool, name, server.rstrip("_"))
+        prefix = max((each for each in servers if tool.name.startswith(each)), key=len, default=None)
+        entry = _entry(tool, name, "" if prefix is None else servers[prefix])
         made = _bridged(tool, entry, api.dialect, api.strict if strict else None, max_nodes)
         if made.entry.is_strict and left is not None and not _fits(made.entry.schema, left):
             made = _bridged(tool, entry, api.dialect, None, max_nodes)
