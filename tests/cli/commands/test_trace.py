@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,6 +56,19 @@ def test_the_status_of_the_server_is_the_status_of_the_trace(tmp_path: Path) -> 
     assert ferrule("trace", PROBE).returncode == 2
     (tmp_path / "r").write_text("nonsense\n")
     assert "no line of a recording" in ferrule("trace", "--show", str(tmp_path / "r")).stderr
+
+
+def test_a_server_may_end_before_its_host(tmp_path: Path) -> None:
+    """A server that fails leaves a host whose pipe stays open; the status is the server's, and nothing is aborted."""
+    server = shlex.join([sys.executable, "-c", "raise SystemExit(7)"])
+    with subprocess.Popen(
+        [*FERRULE, "trace", server, "--to", str(tmp_path / "r.jsonl")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        assert (process.wait(60), process.stderr.read()) == (7, b"")
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 from urllib.parse import urlsplit
 
 import click
@@ -172,20 +172,33 @@ def record(choice: ServerChoice, to: Path, headers: tuple[str, ...] = (), *, mas
 
     reading = threading.Thread(
         target=relay,
-        args=(sys.stdin.buffer, child.stdin, hear),
+        args=(_binary(sys.stdin, "rb"), child.stdin, hear),
         name="ferrule-trace",
         daemon=True,  # it may be blocked in a read, when the host sends nothing more
     )
     reading.start()
-    out = open(sys.stdout.fileno(), "wb", buffering=0, closefd=False)  # noqa: SIM115 - lives as long as the process
-    relay(child.stdout, out, lambda line: recorder.note("server", line))
     try:
+        relay(child.stdout, _binary(sys.stdout, "wb", 0), lambda line: recorder.note("server", line))
         status = child.wait(_END_S)
     except subprocess.TimeoutExpired:
         child.terminate()
         status = child.wait()
-    recorder.close()
+    except KeyboardInterrupt:
+        child.terminate()
+        raise
+    finally:
+        recorder.close()
     return status if status >= 0 else 128 - status
+
+
+def _binary(stream: TextIO | None, mode: str, buffering: int = -1) -> Any:
+    """Return the bytes of a standard stream, as a file of its own; one that is closed is empty.
+
+    The interpreter aborts at its end if a thread still reads ``sys.stdin.buffer``.
+    """
+    if stream is None:
+        return open(os.devnull, mode, buffering)
+    return open(stream.fileno(), mode, buffering, closefd=False)
 
 
 def show(path: Path) -> None:
