@@ -198,7 +198,13 @@ async def test_a_server_samples(mode: str) -> None:
 
 FORM: dict[str, Any] = {
     "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "class": {"type": "string", "oneOf": [{"const": "1", "title": "First"}, {"const": "2", "title": "Second"}]},
+        "extras": {"type": "array", "items": {"anyOf": [{"const": "meal", "title": "A meal"}]}},
+        "seats": {"type": "array", "items": {"type": "string", "enum": ["aisle"]}},
+    },
     "required": ["city"],
 }
 
@@ -209,6 +215,14 @@ FORM: dict[str, Any] = {
         ("answer", {"city": "Oslo", "days": 3, "more": 1}, {"city": "Oslo", "days": 3}),
         ("answer", {"days": 3}, None),
         ("answer", {"city": "Oslo", "days": "three"}, None),
+        ("answer", {"city": "Oslo", "class": "First"}, None),
+        ("answer", {"city": "Oslo", "extras": ["A meal"]}, None),
+        ("answer", {"city": "Oslo", "seats": ["window"]}, None),
+        (
+            "answer",
+            {"city": "Oslo", "class": "1", "extras": ["meal"], "seats": ["aisle"]},
+            {"city": "Oslo", "class": "1", "extras": ["meal"], "seats": ["aisle"]},
+        ),
         ("decline", {}, None),
     ],
 )

@@ -169,13 +169,25 @@ def _fitting(given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, A
     return content if all(_is_value(content[name], fields[name]) for name in content) else None
 
 
+def _is_choice(value: Any, field: Any) -> bool:
+    """Return whether a value is one of the choices of a field, with titles or without; ``True`` if it has none."""
+    if not is_object(field):
+        return True
+    values: Any = field.get("enum")
+    if is_list(values):
+        return value in values
+    branches: Any = field.get("oneOf") or field.get("anyOf")
+    if is_list(branches) and all(is_object(each) and "const" in each for each in branches):
+        return value in [each["const"] for each in branches]
+    return True
+
+
 def _is_value(value: Any, field: Any) -> bool:
     kind: Any = field.get("type") if is_object(field) else None
-    allowed: Any = field.get("enum") if is_object(field) else None
-    if allowed is not None and value not in allowed:
-        return False
     if kind == "array":
-        return is_list(value) and all(isinstance(each, str) for each in value)
+        return is_list(value) and all(isinstance(each, str) and _is_choice(each, field.get("items")) for each in value)
+    if not _is_choice(value, field):
+        return False
     types: Mapping[str, type | tuple[type, ...]] = {
         "string": str, "boolean": bool, "integer": int, "number": (int, float)
     }  # fmt: skip
