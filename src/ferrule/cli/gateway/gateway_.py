@@ -95,6 +95,9 @@ def command(
         app = GatewayApplication(configuration, **options)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from error
+    problems = [target for target in app.file.servers.servers.values() if isinstance(target, Exception)]
+    if problems and len(problems) == len(app.file.servers.servers):
+        raise click.UsageError(f"none of the servers can be used: {'; '.join(map(str, problems))}")
     web: dict[str, Any] = {"path": path, "on_started": _announce(path)}
     web |= {"stateless": True} if stateless else {}
     hosts = [*allowed_hosts, *_public_host(app.file.url)] if allowed_hosts or app.file.url else []
