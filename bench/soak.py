@@ -32,8 +32,9 @@ import anyio
 from ferrule import Client
 
 SERVER = Path(__file__).resolve().parent / "servers" / "soak_server.py"
-ALLOWED = {"HttpConnectionLost", "HttpConnectFailed"}
-"""Errors of a call that was under way with a worker that is killed, or that met its port before it was taken over."""
+ALLOWED = {"HttpConnectionLost", "HttpConnectFailed", "ConnectionClosed"}
+"""Errors of a call that was under way with a worker that is killed, or that met its port before it was taken over;
+`ConnectionClosed`: the stream of its answer ended."""
 ALLOWED_TEXT = "The process that served this request has ended"
 """What another worker answers for a request that was under way with a worker that is killed."""
 MOST_GROWTH_MB_PER_H = 1.0

@@ -7,12 +7,13 @@ import logging
 import time
 from typing import Any
 
+import anyio
 import pytest
 
 from ferrule import Client
 from ferrule.protocol.errors import ConnectionClosed
 from ferrule.transports.http.client import HttpStatusError
-from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics
+from tests.peers.scripted_http import Exchange, ScriptedServer, legacy_basics, until
 
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 
@@ -276,3 +277,79 @@ async def test_a_session_that_is_lost_during_a_call_does_not_send_the_call_again
             await client.call_tool("t")
         assert server.count("POST", "tools/call") == 1
         assert (await client.call_tool("t")).text == "done"
+
+
+@pytest.mark.parametrize("failure", ["dropped", "unavailable"])
+async def test_an_answer_and_the_end_of_the_handshake_are_sent_again(
+    failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that has the connection may end before it reads them; another one takes them."""
+    monkeypatch.setattr("ferrule.transports.http.client._DELIVERY_WAIT_S", 0.01)
+    taken: dict[str, list[Any]] = {"initialized": [], "answer": []}
+    answered = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        is_answer = exchange.method == "POST" and exchange.rpc_method == "" and "result" in (exchange.message or {})
+        kind = "answer" if is_answer else (exchange.rpc_method or "").rpartition("/")[2]
+        if kind in taken:
+            taken[kind].append(exchange.message)
+            if len(taken[kind]) < 3:
+                await (exchange.respond(503) if failure == "unavailable" else asyncio.sleep(0))
+                if failure == "dropped":
+                    exchange.drop()
+                return
+            await exchange.respond(202)
+            if kind == "answer":
+                answered.set()
+        elif exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/call":
+            await exchange.stream()
+            form = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
+            await answered.wait()
+            await exchange.event_result(TEXT)
+            await exchange.end()
+        elif not await legacy_basics(exchange):
+            await exchange.result({"tools": []})
+
+    async with ScriptedServer(handler) as server:
+        async with Client(server.url, mode="legacy", elicitation_handler=lambda params: {}) as client:
+            with anyio.fail_after(30):
+                assert (await client.call_tool("t")).text == "done"
+    assert [len(taken[kind]) for kind in taken] == [3, 3]
+    assert taken["answer"][0] == taken["answer"][2]
+
+
+async def test_an_answer_is_not_sent_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After four times it is reported as lost."""
+    monkeypatch.setattr("ferrule.transports.http.client._DELIVERY_WAIT_S", 0.01)
+    answers: list[Any] = []
+    lost = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.method == "POST" and "result" in (exchange.message or {}):
+            answers.append(exchange.message)
+            if len(answers) == 4:
+                lost.set()
+            exchange.drop()
+        elif exchange.method == "GET":
+            await exchange.respond(405)
+        elif exchange.rpc_method == "tools/call":
+            await exchange.stream()
+            form = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
+            await lost.wait()
+            await exchange.event_result(TEXT)
+            await exchange.end()
+        elif not await legacy_basics(exchange):
+            await exchange.result({"tools": []})
+
+    async with ScriptedServer(handler) as server:
+        async with Client(server.url, mode="legacy", elicitation_handler=lambda params: {}) as client:
+            with anyio.fail_after(30):
+                assert (await client.call_tool("t")).text == "done"
+            await until(lambda: "The answer to elicitation/create did not reach the server" in caplog.text)
+    assert len(answers) == 4

@@ -33,6 +33,7 @@ from ferrule.transports.http.backend import (
     HttpClient,
     HttpConnectFailed,
     HttpConnectionLost,
+    HttpProtocolError,
     HttpResponse,
     without_secrets,
 )
@@ -100,6 +101,10 @@ MAX_RESUMES: Final = 20
 MAX_SERVED: Final = 1024
 """Requests of a legacy server in flight; further ones are refused."""
 _GOODBYE_S: Final = 3.0
+_DELIVERIES: Final = 4
+_DELIVERY_WAIT_S: Final = 0.1
+"""How often a message that must arrive is posted, and seconds before the second time; each further wait is doubled."""
+_UNAVAILABLE: Final = 503
 # The ping only improves an error message: it must not double the time-out of the call.
 _PING_S: Final = 10.0
 _BOM: Final = b"\xef\xbb\xbf"
@@ -291,7 +296,10 @@ class StreamableHttp:
         """Send a notification. A refusal or a connection error is logged, not raised."""
         headers, _ = self._headers_for(method, params, None)
         try:
-            status = await self._post_quietly(headers, encode_notification(method, params))
+            body = encode_notification(method, params)
+            # Without this one a session gets no changes, and a second one does nothing.
+            is_needed = method == "notifications/initialized"
+            status = await (self._deliver(headers, body) if is_needed else self._post_quietly(headers, body))
             if status >= 300:
                 logger.debug("%s answered %s with HTTP %d", self._where, method, status)
         except (FerruleError, OSError) as error:
@@ -426,6 +434,25 @@ class StreamableHttp:
         finally:
             await response.aclose()
         return response.status
+
+    async def _deliver(self, headers: Mapping[str, str], body: bytes) -> int:
+        """Post a message that the server may get twice, up to `_DELIVERIES` times, and return the last HTTP status.
+
+        Another process of the server takes it when the one that had the connection has ended.
+        """
+        wait_s = _DELIVERY_WAIT_S
+        for _ in range(_DELIVERIES - 1):
+            try:
+                status = await self._post_quietly(headers, body)
+                if status != _UNAVAILABLE:
+                    return status
+            except HttpProtocolError:
+                raise  # it has an answer, though a broken one
+            except (HttpConnectFailed, HttpConnectionLost) as error:
+                logger.debug("%s; the message is sent again", error)
+            await anyio.sleep(wait_s)
+            wait_s *= 2
+        return await self._post_quietly(headers, body)
 
     # -- event streams ----------------------------------------------------------------------------------------------
 
@@ -636,7 +663,7 @@ class StreamableHttp:
     async def _answer(self, method: str, body: bytes) -> None:
         headers, _ = self._headers_for(method, None, None)
         try:
-            status = await self._post_quietly(headers, body)
+            status = await self._deliver(headers, body)
             if status >= 300:
                 logger.warning("%s refused the answer to %s with HTTP %d", self._where, method, status)
         except (FerruleError, OSError) as error:
