@@ -371,3 +371,29 @@ async def test_a_policy_holds_for_the_changes_of_a_session_whose_buffer_was_full
     uris = [message["params"]["uri"] for message in stream.answer.messages]
     assert uris[-1] == "a://b"
     assert "a://b/secret" not in uris
+
+
+async def test_a_stream_that_another_process_had_begins_with_all_changes(tmp_path: Path) -> None:
+    """That process may have ended with changes that it had not sent; a stream that is opened first has none."""
+    endpoints: list[HttpEndpoint] = []
+    for _ in range(2):
+        shared = open_store(f"sqlite:///{tmp_path / 'store.sqlite3'}")
+        steered = Steered(list_changed=["tools"], resource_updates=True)
+        endpoints.append(steered.endpoint(shared=shared, event_store=shared.events))
+    session = await open_session(endpoints[0])
+    subscribe = request(1, "resources/subscribe", {"uri": "a://b"})
+    assert (await legacy_call(endpoints[0], subscribe, session).run()).status == 200
+    first = get_call(endpoints[0], session)
+    async with running(first):
+        await first.until(lambda a: a.events)
+        await anyio.wait_all_tasks_blocked()
+    last = first.answer.events[-1].id
+    assert last is not None
+    assert [event.data for event in first.answer.events] == [b""]
+    second = get_call(endpoints[1], session, last_event_id=last)
+    async with running(second):
+        messages = await second.message_count(2)
+    assert [message["method"] for message in messages] == [
+        "notifications/tools/list_changed",
+        "notifications/resources/updated",
+    ]

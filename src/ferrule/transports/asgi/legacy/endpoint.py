@@ -445,6 +445,8 @@ class LegacyEndpoint:
                     return
                 await replay(store, session.session_id, last_event_id, reply)
                 channel = await session.open_get_stream(reply)
+                # The process that had the stream may have ended with changes that it had not sent.
+                session.add_gap()
             elif channel is None:  # the stream has ended: send its remaining events and close
                 await replay(store, session.session_id, last_event_id, reply)
                 await reply.close()

@@ -325,6 +325,11 @@ class LegacySession:
         changing = self._server.changing_lists(self.connection.revision)
         return [kind for kind in ("tools", "prompts", "resources") if kind in changing]
 
+    def add_gap(self) -> None:
+        """Queue a change of each list and of each resource that the client has subscribed to: any may have changed."""
+        if self.connection.listener is not None:
+            self.connection.listener.add_gap()
+
     def send_changes(self) -> None:
         """Forward queued change notifications if the client has a GET stream; called when either changes."""
         listener = self.connection.listener
