@@ -21,9 +21,9 @@ from ferrule.app.errors import ResultError, SignatureError
 from ferrule.app.results.result_plan import ResultPlan, plan_result, to_json_value, wrap_schema
 from ferrule.app.signatures.adapters import adapter_for
 from ferrule.app.signatures.function import FunctionSpec, compile_function
+from ferrule.errors import DecodeError
 from ferrule.types import LATEST_MODERN_VERSION, REVISIONS
 from ferrule.wire.codec import decode
-from ferrule.wire.faults import DecodeError
 from ferrule_compat.content import as_content
 from ferrule_compat.exceptions import InvalidSignature
 from ferrule_compat.models import Model, plain

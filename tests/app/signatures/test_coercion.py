@@ -372,6 +372,29 @@ def test_a_union_of_arrays_is_repaired_for_the_one_that_most_items_fit(hint: Any
     assert bind(function, p=value) == {"p": expected}
 
 
+class Unset(enum.Enum):
+    NOTHING = None
+    NO = False
+    ONE = 1
+
+
+@dataclass
+class Settings:
+    name: str
+    mode: Unset | bool | int | None
+
+
+@pytest.mark.parametrize("mode", [None, False, 1])
+def test_a_plain_value_that_several_members_accept_is_no_container(mode: Any) -> None:
+    """Beside a mistake elsewhere, which is what the error is about."""
+
+    def function(p: Settings): ...
+
+    with pytest.raises(InvalidArguments) as caught:
+        bind(function, p={"name": True, "mode": mode})
+    assert [each.path for each in caught.value.problems] == ["p.name"]
+
+
 def test_a_union_of_classes_blames_the_one_that_was_meant():
     """The path of a mistake inside one member is not shown as if another member had it."""
 

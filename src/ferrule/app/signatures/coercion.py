@@ -162,6 +162,8 @@ def _repair(value: Any, shape: Shape) -> Any:
         return _from_text(value, shape)
     if isinstance(value, float):
         return int(value) if value.is_integer() and _is_integer_shape(shape) else value
+    if not (is_array(value) or is_object(value)):
+        return value  # truth values, whole numbers and null have no parts
     if shape.kind == "union":
         member = _member_for(value, shape)
         return value if member is None else _repair(value, member)
