@@ -249,17 +249,17 @@ def _object_plan(rules: _Rules, type_: Shape) -> Step | None:
     reshape = rules.reshapes(type_)
     # What a type holds of itself changes only if something else of it does.
     has_changes = bool(drops or children or rewrite or moves or (reshape and recursive))
-    step: Step | None = None
+    made: Step | None = None
     if has_changes and not moves:
-        step = _StructPlan(rewrite, drops, children + recursive).run
+        made = _StructPlan(rewrite, drops, children + recursive).run
     elif has_changes and isinstance(rules, _Reading):
-        step = _ReadingPlan(children + recursive, moves).run
+        made = _ReadingPlan(children + recursive, moves).run
     elif has_changes:
         written = None if issubclass(type_, OpenBundle) else _renamed_type(type_, renames)
-        step = _RenamingPlan(rewrite, drops, children + recursive, moves, written).run
+        made = _RenamingPlan(rewrite, drops, children + recursive, moves, written).run
     if reshape is None:
-        return step
-    return _read_form(reshape, step) if isinstance(rules, _Reading) else _written_form(reshape, step)
+        return made
+    return _read_form(reshape, made) if isinstance(rules, _Reading) else _written_form(reshape, made)
 
 
 def _written_form(reshape: Reshape, step: Step | None) -> Step:
