@@ -219,6 +219,9 @@ async def test_a_server_that_may_only_be_read_is_retried_and_then_an_error(own: 
         async with asyncio.timeout(30):
             while await admin.fetchval("SHOW default_transaction_read_only") != "on":
                 await asyncio.sleep(0.01)
+            with pytest.raises(StoreNotWritable):
+                while True:  # each connection of PostgreSQL reads its settings again in its own time
+                    await PostgresBlobs(server).put("k", b"x", ttl_s=600)
         for write in calls_that_write(server):
             with pytest.raises(StoreNotWritable, match="read-only transaction"):
                 await write()
