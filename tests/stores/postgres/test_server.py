@@ -174,6 +174,23 @@ async def test_a_connection_that_is_closed_while_it_is_used_is_one_that_is_lost(
     assert await server.run(end) == 2
 
 
+async def test_a_connection_that_is_lost_between_two_messages_is_one_that_is_lost(make: Any) -> None:
+    """asyncpg says that it is in a wrong state: seen when PostgreSQL was killed between preparing and running."""
+    server = make()
+    lost = [True]
+
+    async def call(connection: Any) -> Any:
+        if lost.pop() if lost else False:
+            raise asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+        return await connection.fetchval("SELECT 1")
+
+    assert await server.run(call) == 1
+    patient = make(patience_s=0)
+    lost.append(True)
+    with pytest.raises(ConnectionError, match="cannot switch to state 12"):
+        await patient.run(call)
+
+
 async def test_the_connection_of_a_cancelled_call_is_not_used_again(make: Any) -> None:
     """Its statement may still run: the next call must not get its answer."""
     server = make(connections=1)

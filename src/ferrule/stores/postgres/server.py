@@ -243,6 +243,8 @@ class PostgresServer:
         if not isinstance(error, asyncpg.PostgresError):
             # Encoding a value failed: a fault of ours, although asyncpg derives it from errors of the connection.
             is_lost = isinstance(error, asyncpg.InterfaceError) and not isinstance(error, asyncpg.DataError)
+            # A connection that was lost between two messages of one statement is in no state to go on.
+            is_lost = is_lost or isinstance(error, asyncpg.InternalClientError)
             return ConnectionError(f"PostgreSQL cannot be reached: {error}") if is_lost else None
         state: str = error.sqlstate or ""
         if state.startswith(_MISSING):
