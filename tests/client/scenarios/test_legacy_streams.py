@@ -279,6 +279,16 @@ async def test_a_session_that_is_lost_during_a_call_does_not_send_the_call_again
         assert (await client.call_tool("t")).text == "done"
 
 
+async def ask_until(exchange: Exchange, is_over: asyncio.Event) -> None:
+    """Serve a call that asks one question, and ends when the test says so."""
+    await exchange.stream()
+    form = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+    await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
+    await is_over.wait()
+    await exchange.event_result(TEXT)
+    await exchange.end()
+
+
 @pytest.mark.parametrize("failure", ["dropped", "unavailable"])
 async def test_an_answer_and_the_end_of_the_handshake_are_sent_again(
     failure: str, monkeypatch: pytest.MonkeyPatch
@@ -304,12 +314,7 @@ async def test_an_answer_and_the_end_of_the_handshake_are_sent_again(
         elif exchange.method == "GET":
             await exchange.respond(405)
         elif exchange.rpc_method == "tools/call":
-            await exchange.stream()
-            form = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
-            await answered.wait()
-            await exchange.event_result(TEXT)
-            await exchange.end()
+            await ask_until(exchange, answered)
         elif not await legacy_basics(exchange):
             await exchange.result({"tools": []})
 
@@ -338,12 +343,7 @@ async def test_an_answer_is_not_sent_for_ever(
         elif exchange.method == "GET":
             await exchange.respond(405)
         elif exchange.rpc_method == "tools/call":
-            await exchange.stream()
-            form = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form})
-            await lost.wait()
-            await exchange.event_result(TEXT)
-            await exchange.end()
+            await ask_until(exchange, lost)
         elif not await legacy_basics(exchange):
             await exchange.result({"tools": []})
 
