@@ -210,10 +210,7 @@ def _bind(ctx: ServerRequestContext[Any], filter: ListenFilter) -> None:
     principal = ctx.transport.principal
     if filter.principal is not UNBOUND and filter.principal != principal:
         return
-    filter.principal = principal
-    rule = ctx.server.resource_visibility
-    if rule is not None and ctx.transport.is_network:
-        filter.may_see = rule(principal)
+    filter.bind(principal, ctx.server.resource_visibility if ctx.transport.is_network else None)
     shown = member_filter.get()
     if shown is not None:
         filter.allows = shown.updates(None, lambda uri: normal_uri(uri) in filter.uris)

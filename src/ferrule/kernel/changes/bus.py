@@ -118,6 +118,11 @@ class ListenFilter:
         self.allows: Callable[[str], bool] | None = None
         self.principal: Any = UNBOUND
 
+    def bind(self, principal: Any, rule: Callable[[Any], Callable[[str], bool]] | None) -> None:
+        """Limit the filter to what a principal may see by a server's ``resource_visibility``; ``None``: to all."""
+        self.principal = principal
+        self.may_see = None if rule is None else rule(principal)
+
     def shows(self, uri: str) -> bool:
         """Return whether the listener may receive updates of a resource."""
         return (self.may_see is None or self.may_see(uri)) and (self.allows is None or self.allows(uri))

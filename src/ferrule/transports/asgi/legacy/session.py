@@ -295,7 +295,7 @@ class LegacySession:
         """Set the principal as a request has it, equal to the former: its token may have other scopes than before."""
         self.principal = principal
         if self.connection.listener is not None:
-            self._bind(self.connection.listener.filter)
+            self.connection.listener.filter.bind(principal, self._server.resource_visibility)
 
     def _filter(self, uris: Iterable[str] = (), allows: Callable[[str], bool] | None = None) -> ListenFilter:
         """Return a filter for the session's principal.
@@ -305,7 +305,7 @@ class LegacySession:
             allows: the rule of middleware; ``None`` if no subscription has passed it in this process.
         """
         made = ListenFilter(self._kinds(), uris)
-        self._bind(made)
+        made.bind(self.principal, self._server.resource_visibility)
         made.allows = allows
         if allows is None and self._server.middleware:
             from ferrule.kernel.serving.members import HidesMembers
@@ -315,11 +315,6 @@ class LegacySession:
                 # resources below.
                 made.allows = lambda uri: normal_uri(uri) in made.uris
         return made
-
-    def _bind(self, filter: ListenFilter) -> None:
-        rule = self._server.resource_visibility
-        filter.principal = self.principal
-        filter.may_see = None if rule is None else rule(self.principal)
 
     def _kinds(self) -> list[str]:
         changing = self._server.changing_lists(self.connection.revision)
