@@ -62,48 +62,44 @@ async def test_the_time_of_a_question_does_not_count():
     assert await outcome(Call(app).finish(always(1))) == "1"
 
 
+class Runs:
+    """Counts the runs of a tool at the same time."""
+
+    def __init__(self) -> None:
+        self.running = self.most = 0
+
+    async def body(self) -> str:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await anyio.sleep(0)
+        self.running -= 1
+        return "x"
+
+
 @pytest.mark.usefixtures("any_backend")
 async def test_more_runs_than_allowed_wait_their_turn():
     app = MCPServer("x")
-    running, most = 0, 0
-
-    @app.tool(max_concurrent=2)
-    async def body() -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await anyio.sleep(0)
-        running -= 1
-        return "x"
-
+    runs = Runs()
+    app.tool(max_concurrent=2)(runs.body)
     async with anyio.create_task_group() as group:
         for _ in range(9):
             group.start_soon(call, app, "body")
-    assert (most, running) == (2, 0)
+    assert (runs.most, runs.running) == (2, 0)
 
 
 @pytest.mark.usefixtures("any_backend")
 async def test_the_copies_of_a_mounted_tool_share_its_limit():
     """What the limit protects is behind the function, under whichever names it is called."""
     part, app = MCPServer("part"), MCPServer("x")
-    running, most = 0, 0
-
-    @part.tool(max_concurrent=2)
-    async def body() -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await anyio.sleep(0)
-        running -= 1
-        return "x"
-
+    runs = Runs()
+    part.tool(max_concurrent=2)(runs.body)
     app.mount(part, prefix="one")
     app.mount(part, prefix="two")
     async with anyio.create_task_group() as group:
         for _ in range(4):
             for server, name in ((app, "one_body"), (app, "two_body"), (part, "body")):
                 group.start_soon(call, server, name)
-    assert (most, running) == (2, 0)
+    assert (runs.most, runs.running) == (2, 0)
 
 
 @pytest.mark.usefixtures("any_backend")
