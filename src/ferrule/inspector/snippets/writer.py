@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from msgspec import Struct
+
 from ferrule.inspector.snippets.variables import Variable, Variables
 from ferrule.inspector.target import import_of, shown_path
 from ferrule.inspector.values import decode_any_number
@@ -74,28 +76,40 @@ def write_snippet(
         params = {**params, "arguments": secrets.in_arguments(given, secret)}
     elif op == "request":
         params = {**params, "params": secrets.in_value(params.get("params"))}
-    return writers[form](target, connection, op, params, job, secrets)
+    answers = [] if job is None else [secrets.in_value(answer) for _, answer in job.answers]
+    return writers[form](_Call(target, connection, op, params, job, answers, secrets))
+
+
+class _Call(Struct, frozen=True):
+    """What the code of a call is made of.
+
+    Attributes:
+        target, connection, op, params, job: as in `write_snippet`, with variables in the place of secrets.
+        answers: what was answered to its questions, likewise.
+        secrets: these variables.
+    """
+
+    target: InspectedTarget
+    connection: InspectorConnection
+    op: str
+    params: Mapping[str, Any]
+    job: Job | None
+    answers: list[Any]
+    secrets: Variables
 
 
 # -- python -----------------------------------------------------------------------------------------------------------
 
 
-def _python(
-    target: InspectedTarget,
-    connection: InspectorConnection,
-    op: str,
-    params: Mapping[str, Any],
-    job: Job | None,
-    secrets: Variables,
-) -> str:
+def _python(given: _Call) -> str:
+    target, connection, op, params, job = given.target, given.connection, given.op, given.params, given.job
     imports, where, options = _client(target, connection, job)
     call, show = _python_call(op, params)
-    answers = _answers(job, secrets)
     lines = [
-        *sorted({"import asyncio", *imports, *secrets.imports}),
+        *sorted({"import asyncio", *imports, *given.secrets.imports}),
         "",
         f"from ferrule import {'Client, StdioServer' if not target.is_http else 'Client'}",
-        *answers,
+        *_answers(given.answers),
         "",
         "",
         "async def main() -> None:",
@@ -187,13 +201,12 @@ def _process(target: InspectedTarget) -> tuple[str, set[str]]:
     return f"StdioServer({words})", imports
 
 
-def _answers(job: Job | None, secrets: Variables) -> list[str]:
-    if job is None or not job.answers:
+def _answers(answers: list[Any]) -> list[str]:
+    if not answers:
         return []
-    given = [secrets.in_value(answer) for _, answer in job.answers]
     return [
         "",
-        f"ANSWERS = iter({_literal(given, 0)})",
+        f"ANSWERS = iter({_literal(answers, 0)})",
         "",
         "",
         "def answer(params):",
@@ -252,14 +265,8 @@ def _indented(lines: list[str], spaces: int) -> list[str]:
 # -- a test -----------------------------------------------------------------------------------------------------------
 
 
-def _test(
-    target: InspectedTarget,
-    connection: InspectorConnection,
-    op: str,
-    params: Mapping[str, Any],
-    job: Job | None,
-    secrets: Variables,
-) -> str:
+def _test(given: _Call) -> str:
+    target, connection, op, params, job = given.target, given.connection, given.op, given.params, given.job
     found = import_of(target)
     imports, where, options = _client(target, connection, job)
     names = "Client" if target.is_http or found is not None else "Client, StdioServer"
@@ -267,8 +274,7 @@ def _test(
     if found is not None:  # a test calls it in its own process
         module, where = found
         imports, own = set[str](), [f"from {module} import {where}"]
-    answers = _answers(job, secrets)
-    imports = {*imports, *secrets.imports}
+    imports = {*imports, *given.secrets.imports}
     call, _ = _python_call(op, params)
     name = "".join(character if character.isalnum() else "_" for character in _subject(op, params).lower()).strip("_")
     lines = [
@@ -278,7 +284,7 @@ def _test(
         *own,
         "",
         f"from ferrule import {names}",
-        *answers,
+        *_answers(given.answers),
         "",
         "",
         "@pytest.fixture",
@@ -326,14 +332,8 @@ def _expectations(op: str, job: Job | None) -> list[str]:
 # -- curl -------------------------------------------------------------------------------------------------------------
 
 
-def _curl(
-    target: InspectedTarget,
-    connection: InspectorConnection,
-    op: str,
-    params: Mapping[str, Any],
-    job: Job | None,
-    secrets: Variables,
-) -> str:
+def _curl(given: _Call) -> str:
+    target, connection, op, params = given.target, given.connection, given.op, given.params
     method, sent = _wire_call(op, params)
     url = target.url or _LOCAL_URL
     lines: list[str] = []
@@ -354,7 +354,7 @@ def _curl(
         if op == "call":
             headers |= connection.client.tool_metadata.headers(str(params["tool"]), params.get("arguments"))
         lines.append(_curl_post(url, headers, credentials, _body(method, sent, 1)))
-        return secrets.in_shell("\n".join(lines) + "\n")
+        return given.secrets.in_shell("\n".join(lines) + "\n")
     version = session.version
     hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}}
     opened = _curl_post(url, {}, credentials, _body("initialize", hello, 1), "--output /dev/null --dump-header -")
@@ -366,7 +366,7 @@ def _curl(
         _curl_post(url, within, [*credentials, session_header], _body("notifications/initialized", None, None)),
         _curl_post(url, within, [*credentials, session_header], _body(method, sent, 2)),
     ]
-    return secrets.in_shell("\n".join(lines) + "\n")
+    return given.secrets.in_shell("\n".join(lines) + "\n")
 
 
 def _wire_call(op: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
